@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
 
+from checkout import rabbitmq, redis
 from checkout.postgres import Postgres
-from checkout.redis import Redis, server_file
 from sequitur.local import home
 from sequitur.local.broker import Broker
 from tests import quick_spark
@@ -56,7 +56,7 @@ _QUICK = {
 
 # Set by the process that hands tests to xdist's workers, so that they share its broker.
 _ADDRESS = "SEQUITUR_TEST_BROKER"
-_SERVERS = {"broker", "postgres", "redis_server", "spark"}
+_SERVERS = {"broker", "postgres", "rabbitmq_server", "redis_server", "spark"}
 _run_broker = pytest.StashKey["_RunBroker"]()
 
 
@@ -131,11 +131,20 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def redis_server() -> Iterator[Redis]:
+def redis_server() -> Iterator[redis.Redis]:
     """A running Redis, shared by this process's tests: use keys of your own."""
-    if server_file() is None:
+    if redis.server_file() is None:
         pytest.skip("no Redis: there is no package with the server for this Python; install one")
-    with Redis() as server:
+    with redis.Redis() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_server() -> Iterator[rabbitmq.RabbitMQ]:
+    """A running RabbitMQ, shared by this process's tests: use queues of your own."""
+    if (missing := rabbitmq.missing()) is not None:
+        pytest.skip(missing)
+    with rabbitmq.RabbitMQ() as server:
         yield server
 
 

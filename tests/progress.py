@@ -21,6 +21,7 @@ _PARTS = {
     "spark": "Spark",
     "broker": "broker",
     "postgres": "databases",
+    "rabbitmq_server": "RabbitMQ",
     "redis_server": "databases",
 }
 

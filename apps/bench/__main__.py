@@ -17,6 +17,8 @@ from bench.ordering.run import OrderingOptions
 from bench.ordering.run import run as run_ordering
 from bench.ordering.work import ROWS
 from bench.peers.registry import PEERS
+from bench.routing.run import RoutingOptions
+from bench.routing.run import run as run_routing
 from bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
 from bench.spark.run import SparkOptions
 from bench.spark.run import run as run_spark
@@ -46,7 +48,7 @@ def _count(text: str) -> int:
 
 def options(
     arguments: list[str] | None = None,
-) -> Options | SparkOptions | DeliveryOptions | OrderingOptions | UnitsOptions:
+) -> Options | SparkOptions | DeliveryOptions | OrderingOptions | UnitsOptions | RoutingOptions:
     """The options of the command line. Exits with a message where they do not fit."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -96,7 +98,17 @@ def options(
     add("--repeats", type=_count, default=3, help="of each measurement (default %(default)s)")
     add("--broker", help="host:port of a broker to use; default: one of the bench's own")
     add("--folder", type=Path, default=HOME / "bench", help="for data and logs")
+    routing = commands.add_parser("routing", help="messages and units of work through rules")
+    add = routing.add_argument
+    add("--n", type=_count, default=100_000, help="messages of a measurement (default %(default)s)")
+    add("--repeats", type=_count, default=3, help="of each measurement (default %(default)s)")
+    add("--broker", help="host:port of a broker to use; default: one of the bench's own")
+    add("--folder", type=Path, default=HOME / "bench", help="for data and logs")
+    add("--page", type=Path, default=ROOT / "docs" / "benchmarks-routing.md", help="to be written")
     found = parser.parse_args(arguments)
+    if found.command == "routing":
+        folder, page = found.folder.absolute(), found.page.absolute()
+        return RoutingOptions(found.n, found.repeats, found.broker, folder, page)
     if found.command == "units":
         return UnitsOptions(found.n, found.repeats, found.broker, found.folder.absolute())
     if found.command == "ordering":
@@ -149,6 +161,8 @@ def main(arguments: list[str] | None = None) -> int:
                 return run_spark(wanted, console)
             if isinstance(wanted, UnitsOptions):
                 return run_units(wanted, console)
+            if isinstance(wanted, RoutingOptions):
+                return run_routing(wanted, console)
             if isinstance(wanted, OrderingOptions):
                 return run_ordering(wanted, console)
             if isinstance(wanted, DeliveryOptions):

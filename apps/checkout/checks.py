@@ -10,6 +10,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from checkout import rabbitmq
 from checkout.console import say
 from sequitur.cli.signals import interrupted_by
 from sequitur.local.home import ROOT
@@ -57,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options, others = parser.parse_known_args(arguments)
     interrupted_by(signal.SIGTERM)
+    if not options.fast:
+        rabbitmq.install()
     with ThreadPoolExecutor(max_workers=1) as beside:
         checks = [beside.submit(_check, name, command) for name, command in _CHECKS.items()]
         tests = _pytest(pytest_arguments(options.fast) + others)
@@ -87,6 +90,8 @@ def _report(outcomes: list[Outcome], fast: bool) -> int:
         say(outcome.line)
     if fast:
         say("  --fast: left out what needs a broker, a server, Spark or many processes")
+    elif (missing := rabbitmq.missing()) is not None:
+        say(f"  {missing}")
     say(f"\n{outcomes[-1].closing or 'pytest did not come to its end'}")
     return 1 if failed else 0
 

@@ -33,6 +33,8 @@ class Soaking:
     def main(self, arguments: Sequence[str] | None, home: Path, run: Run) -> int:
         """Do what the arguments say, with all that is kept in `home`; returns the exit status."""
         options = self._options(arguments)
+        if options.rounds is not None:
+            options.harms = options.rounds * options.per_round
 
         interrupted_by(signal.SIGTERM)
         done = load(home / "done.json", options.seed)
@@ -60,6 +62,7 @@ class Soaking:
         parser = argparse.ArgumentParser(prog=self.prog, description=self.doc)
         add = parser.add_argument
         add("--harms", type=int, default=self.harms, help="bad things to do in all (%(default)s)")
+        add("--rounds", type=int, help="instead of --harms")
         add("--per-round", type=int, default=self.per_round, help="in one round (%(default)s)")
         add("--seed", type=int, default=1, help="of the first round")
         add("--fresh", action="store_true", help="do not go on with an earlier run")

@@ -4,6 +4,9 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+from sqlalchemy import Connection
 
 from stores.segments.batching import BatchLimits, OpenBatch
 from stores.segments.chain import Backpressure
@@ -12,6 +15,7 @@ from stores.segments.identity import Known, identify, numbered
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import InboundMessage, OutboundMessage
 from stores.segments.owned_work import OwnedWork
+from stores.segments.published_ids import KeptId, PublishedIds
 from stores.segments.record import check_writable
 from stores.segments.store import SegmentStore
 from stores.segments.transports.transport import Inbound, Recognising
@@ -54,7 +58,7 @@ class UnitIntake:
         self.site, self.window, self.limits = site, window, limits or BatchLimits()
         self._known: str | None = None
         self.counts: Counter[str] = Counter()
-        """Messages "consumed" and "failed", and "redelivered without an id"."""
+        """Messages "consumed", "failed", "repeated" and "redelivered without an id"."""
 
     async def start(self, ledger: SegmentLedger, owner: SegmentOwner) -> None:
         """Connect, and go on at the positions of SQL.
@@ -137,6 +141,7 @@ class SegmentConsumer(OwnedWork):
         holder: who, for whoever asks.
         backlog: bytes of a pair at which this source pauses.
         segment_bytes: after how many bytes a pair gets another segment.
+        ids: what was consumed from a queue, which may come again; None: that is consumed again.
     """
 
     def __init__(
@@ -148,9 +153,10 @@ class SegmentConsumer(OwnedWork):
         holder: str = "consumer",
         backlog: int = BACKLOG,
         segment_bytes: int = SEGMENT_BYTES,
+        ids: PublishedIds | None = None,
     ) -> None:
         super().__init__(ledger, holder)
-        self.intake, self._store = intake, store
+        self.intake, self._store, self._ids = intake, store, ids
         self._limit, self._segment_bytes = backlog, segment_bytes
         self._writer: SegmentWriter | None = None
         self.backpressure = Backpressure({})
@@ -177,11 +183,31 @@ class SegmentConsumer(OwnedWork):
         messages = await self.intake.batch(wait)
         await self.intake.recognise(self._ledger, owner)
         if messages:
-            outputs = [each for message in messages for each in self.intake.outputs(message)]
+            new, note = await asyncio.to_thread(self._new, messages)
+            outputs = [each for message in new for each in self.intake.outputs(message)]
             positions = {message.partition: message.behind for message in messages}
-            await asyncio.to_thread(writer.write, outputs, positions)
+            await asyncio.to_thread(writer.write, outputs, positions, note)
             await self.intake.inbound.acknowledge(positions)
         return len(messages)
 
     async def _disconnect(self) -> None:
         await self.intake.inbound.stop()
+
+    def _new(
+        self, messages: Sequence[InboundMessage]
+    ) -> tuple[Sequence[InboundMessage], Callable[[Connection], None] | None]:
+        """What was not consumed before, and what stores that it is now."""
+        if self._ids is None or all(each.replayable for each in messages):
+            return messages, None
+        intake = self.intake
+        who = [identify(each, intake.site, intake.window) for each in messages]
+        known = self._ids.among(each.id for each in who if each.known is not Known.NOT)
+        new, kept = [], dict[str, KeptId]()
+        for message, each in zip(messages, who, strict=True):
+            if each.id in known or each.id in kept:
+                intake.counts["repeated"] += 1
+                continue
+            new.append(message)
+            if each.known in (Known.STREAM, Known.PRODUCER):
+                kept[each.id] = KeptId(each.id, each.seconds, None)
+        return new, partial(self._ids.note, ids=list(kept.values()))

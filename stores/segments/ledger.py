@@ -6,7 +6,7 @@ goes on, changes nothing.
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.advisory_locks import AdvisoryLock
+from stores.db.clock import Now
 from stores.db.dialect import begin_writing, insert
 from stores.db.missing_tables import create_missing
 from stores.locks.lease import LEASES, Lease, LeaseLost
@@ -211,6 +212,12 @@ class SegmentLedger:
         with self.engine.connect() as connection:
             return sorted({Pair(*row) for row in connection.execute(asked)})
 
+    def owner_of(self, pair: Pair) -> str | None:
+        """Say who owns START of a pair, None if nobody does."""
+        asked = select(LEASES.c.holder).filter_by(name=self._lease(*pair))
+        with self.engine.connect() as connection:
+            return connection.execute(asked.where(LEASES.c.until > Now())).scalar_one_or_none()
+
     def take_over(self, owner: SegmentOwner) -> list[SegmentChain]:
         """Seal what earlier generations left of a topic: its END is final. Raises StaleOwner."""
         pairs = [pair for pair in self.pairs() if pair.topic == owner.subject(self.router)]
@@ -231,9 +238,13 @@ class SegmentLedger:
             connection.execute(SEGMENTS.insert().values(**of, **line, sealed=False))
 
     def advance(
-        self, owner: SegmentOwner, ends: Mapping[Pair, Place], positions: Mapping[int, int]
+        self,
+        owner: SegmentOwner,
+        ends: Mapping[Pair, Place],
+        positions: Mapping[int, int],
+        also: Callable[[Connection], None] | None = None,
     ) -> None:
-        """Promise what is written: END of each pair, and positions, in one transaction."""
+        """Promise what is written: END of each pair, positions, and what `also` does, at once."""
         topic = owner.subject(self.router)
         with self.engine.begin() as connection:
             owner.check(connection)
@@ -253,6 +264,8 @@ class SegmentLedger:
                 connection.execute(
                     line.on_conflict_do_update(index_elements=list(of), set_={"position": position})
                 )
+            if also is not None:
+                also(connection)
 
     def resume(self, owner: SegmentOwner, pair: Pair, known: Place | None) -> SegmentChain:
         """Move START to what the destination itself knows. Raises StaleOwner, SegmentError."""

@@ -86,8 +86,18 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutboundBatch:
-    """What is published, and confirmed, as one; START moves to the place behind it."""
+    """What is published, and confirmed, as one; START moves to the place behind it.
+
+    Attributes:
+        pair: whose.
+        messages: in order.
+        behind: the place behind them.
+        segment: the name of the segment that they are in; "": of none, as in one process.
+        offsets: of each, the bytes of the segment up to its end.
+    """
 
     pair: Pair
     messages: tuple[OutboundMessage, ...]
     behind: Place
+    segment: str = ""
+    offsets: tuple[int, ...] = ()

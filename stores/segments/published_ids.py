@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, Engine, MetaData, Table, Text, delete, select
+from sqlalchemy import BigInteger, Column, Connection, Engine, MetaData, Table, Text, delete, select
 
 from stores.db.advisory_locks import AdvisoryLock
 from stores.db.clock import Now
@@ -65,19 +65,23 @@ class PublishedIds:
         """
         with self._engine.begin() as connection:
             owner.check(connection)
-            now = connection.execute(select(Now())).scalar_one()
-            connection.execute(delete(IDS).filter_by(router=self._router).where(IDS.c.until < now))
-            rows = [
-                {
-                    "router": self._router,
-                    "id": each.id,
-                    "until": None if each.seconds is None else now + round(each.seconds * 1000),
-                    "passing": each.passing,
-                }
-                for each in ids
-            ]
-            if rows:
-                connection.execute(insert(connection, IDS).on_conflict_do_nothing(), rows)
+            self.note(connection, ids)
+
+    def note(self, connection: Connection, ids: Collection[KeptId]) -> None:
+        """Store ids in a transaction that is the owner's already."""
+        now = connection.execute(select(Now())).scalar_one()
+        connection.execute(delete(IDS).filter_by(router=self._router).where(IDS.c.until < now))
+        rows = [
+            {
+                "router": self._router,
+                "id": each.id,
+                "until": None if each.seconds is None else now + round(each.seconds * 1000),
+                "passing": each.passing,
+            }
+            for each in ids
+        ]
+        if rows:
+            connection.execute(insert(connection, IDS).on_conflict_do_nothing(), rows)
 
     def forget(self, owner: SegmentOwner, topic: str) -> None:
         """Forget ids of a topic which cannot come again, since SQL's positions are behind them."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from dataclasses import replace
+from typing import NamedTuple
 
 from stores.segments.batching import BatchLimits
 from stores.segments.chain import Segment, segment_prefix
@@ -19,6 +20,17 @@ from stores.segments.owned_work import OwnedWork
 from stores.segments.record import HEAD, decode, length_at, record_at
 from stores.segments.store import SegmentStore
 from stores.segments.transports.transport import Outbound
+
+
+class _Ahead(NamedTuple):
+    """What was read of a segment, before END; a small batch leaves most of it."""
+
+    name: str = ""
+    offset: int = 0
+    data: bytes = b""
+
+    def at(self, name: str, offset: int) -> bytes:
+        return self.data[offset - self.offset :] if name == self.name else b""
 
 
 class Publisher(OwnedWork):
@@ -49,6 +61,8 @@ class Publisher(OwnedWork):
         self.pair, self._store, self._outbound = pair, store, outbound
         self._failures, self._limits = failures, limits or BatchLimits()
         self._attempts: Counter[str] = Counter()
+        self._instead: dict[str, OutboundMessage] = {}
+        self._ahead = _Ahead()
         self.counts: Counter[str] = Counter()
         """Messages "published" and "diverted", batches "in doubt", "refused" messages."""
 
@@ -60,6 +74,7 @@ class Publisher(OwnedWork):
 
     async def _connect(self, owner: SegmentOwner) -> None:
         # In this order: who has the lease shuts out the one before, and asks what it did.
+        self._ahead = _Ahead()
         known = await self._outbound.start(self.pair)
         await asyncio.to_thread(self._ledger.resume, owner, self.pair, known)
         await asyncio.to_thread(self._remove_left_over)
@@ -74,9 +89,10 @@ class Publisher(OwnedWork):
         read = await asyncio.to_thread(self._read, segment)
         await asyncio.to_thread(owner.verify)  # it may have stood still
         admitted = tuple(self._failures.admit(each) for each in read.messages)
-        await self._publish(OutboundBatch(self.pair, admitted, read.behind))
+        await self._publish(replace(read, messages=admitted))
         await self._moved(owner, read.behind)
         self._attempts.clear()
+        self._instead.clear()
         self.counts["published"] += len(read.messages)
         return len(read.messages)
 
@@ -96,7 +112,7 @@ class Publisher(OwnedWork):
                 self._store.remove(name)
 
     async def _publish(self, batch: OutboundBatch) -> None:
-        messages = list(batch.messages)
+        messages = [self._instead.get(each.id, each) for each in batch.messages]
         while True:
             try:
                 return await self._outbound.publish(replace(batch, messages=tuple(messages)))
@@ -112,7 +128,7 @@ class Publisher(OwnedWork):
                 if instead is None:
                     raise DestinationDown(f"message {message.id}: {refused}") from refused
                 self.counts["diverted"] += 1
-                messages[refused.index] = instead
+                messages[refused.index] = self._instead[message.id] = instead
 
     async def _moved(self, owner: SegmentOwner, behind: Place | None) -> None:
         names = await asyncio.to_thread(self._ledger.published, owner, self.pair, behind)
@@ -121,10 +137,13 @@ class Publisher(OwnedWork):
 
     def _read(self, segment: Segment) -> OutboundBatch:
         start, end = segment.start, segment.end
-        data = self._store.read(
-            segment.name, start, min(end, start + self._limits.size + HEAD.size)
-        )
+        data = self._ahead.at(segment.name, start)
+        if len(data) < min(end - start, HEAD.size) or record_at(data, 0, start) is None:
+            behind = min(end, start + self._limits.size + HEAD.size)
+            data = self._store.read(segment.name, start, behind)
+            self._ahead = _Ahead(segment.name, start, data)
         messages: list[OutboundMessage] = []
+        offsets: list[int] = []
         at = 0
         while at < len(data) and len(messages) < self._limits.count:
             body = record_at(data, at, start + at)
@@ -143,9 +162,11 @@ class Publisher(OwnedWork):
             except SegmentDamaged as error:
                 raise SegmentDamaged(f"segment {segment.name} at {start + at}: {error}") from None
             at += HEAD.size + len(body)
+            offsets.append(start + at)
         if not messages:
             raise self._damaged(segment)
-        return OutboundBatch(self.pair, tuple(messages), Place(segment.number, start + at))
+        place = Place(segment.number, start + at)
+        return OutboundBatch(self.pair, tuple(messages), place, segment.name, tuple(offsets))
 
     def _damaged(self, segment: Segment) -> SegmentError:
         return SegmentDamaged(

@@ -2,8 +2,10 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from sqlalchemy import Connection
 
 from stores.segments.chain import segment_name, segment_number
 from stores.segments.ledger import SegmentLedger, SegmentOwner
@@ -51,12 +53,18 @@ class SegmentWriter:
                     logger.error("segment %s ends before END; its publisher stops", segment.name)
         return self._ledger.positions(self.topic)
 
-    def write(self, messages: Sequence[OutboundMessage], positions: Mapping[int, int]) -> None:
+    def write(
+        self,
+        messages: Sequence[OutboundMessage],
+        positions: Mapping[int, int],
+        also: Callable[[Connection], None] | None = None,
+    ) -> None:
         """Make a unit of work durable; when this returns, its inbound messages may be acknowledged.
 
         Args:
             messages: in order, with their ids; of any transports. None: the unit came to nothing.
             positions: partition → the position behind the unit's inbound messages.
+            also: what else the transaction does that promises the unit.
 
         Raises:
             OSError: the store is full or broken; nothing of the unit is promised.
@@ -77,7 +85,7 @@ class SegmentWriter:
             self._store.append(at.name, at.offset, data)
             written[pair] = _Open(at.number, at.name, at.offset + len(data))
         ends = {pair: Place(each.number, each.offset) for pair, each in written.items()}
-        self._ledger.advance(self.owner, ends, positions)
+        self._ledger.advance(self.owner, ends, positions, also)
         self._open = taken | written
 
     def _new(self, pair: Pair) -> _Open:

@@ -42,8 +42,8 @@ FACES = {
 }
 """What a user imports from; `contract` is apart, since it needs pytest."""
 
-COMMANDS = {"home", "complete"}
-"""What the command `sequitur` takes from variables: where it keeps things, and completion."""
+COMMANDS = {"home", "complete", "rabbitmq"}
+"""What commands take from variables: where they keep things, completion, where RabbitMQ is."""
 
 _BLOCK = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]\n]+\]\((?P<target>[^)\s]+)\)")

@@ -6,6 +6,8 @@ from typing import Any
 
 from topology.declaration.graph import Graph
 from topology.declaration.mermaid import flowchart
+from topology.declaration.message_path import MessagePath
+from topology.declaration.view import View
 from topology.model.counted import counted
 
 
@@ -59,15 +61,18 @@ class StageDescription:
 
 @dataclass(frozen=True, slots=True)
 class RouteDescription:
-    """A stage that routes: topics → rules → topics of the destinations.
+    """A stage that routes: topics → rules → topics of the destinations; or a view's messages.
 
     Attributes:
-        name: of the stage.
-        topics: those that it reads.
+        name: of the stage, or of the view.
+        topics: those that it reads; in whose place it is, if it is of a view: none for all.
         partitions: of those.
-        version: of the rules.
+        version: of the rules; 0 if there are none.
         rules: rule → where it may lead: destinations, and further rules.
         to: destination → topic.
+        of_view: whether it is what a view's verbs say of the messages that it sends.
+        before: transformations before routing.
+        after: transformations after it.
     """
 
     name: str
@@ -76,6 +81,9 @@ class RouteDescription:
     version: int
     rules: dict[str, tuple[str, ...]]
     to: dict[str, str]
+    of_view: bool = False
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +144,15 @@ class Description:
                     f"    → {stage.output}",
                 ]
         for route in self.routes:
+            head = f"  Route {route.name}: {', '.join(route.topics)}"
+            if route.of_view:
+                sent = f"sent to {', '.join(route.topics)}" if route.topics else "that it sends"
+                head = f"  Messages of view {route.name} {sent}"
+            steps = [f"transform {each}" for each in route.before]
+            steps += [f"rules {route.version}"] if route.version else []
+            steps += [f"transform {each}" for each in route.after]
             lines += [
-                f"  Route {route.name}: {', '.join(route.topics)} "
-                f"({counted(route.partitions, 'partition')}), rules {route.version}",
+                f"{head} ({counted(route.partitions, 'partition')}), {', '.join(steps) or 'as is'}",
                 *(f"    Rule {rule} → {', '.join(ends)}" for rule, ends in route.rules.items()),
                 *(f"    → {topic}" for topic in dict.fromkeys(route.to.values())),
             ]
@@ -208,7 +222,23 @@ def describe(topology: Graph) -> Description:
         )
         for route in topology.routes.values()
     )
+    routes += tuple(_of_view(view, path) for view in topology.views.values() for path in view.paths)
     return Description(topology.name, sources, views, topology.side_topics, stages, routes)
+
+
+def _of_view(view: View, path: MessagePath) -> RouteDescription:
+    rules = path.rules
+    return RouteDescription(
+        name=view.name,
+        topics=(path.sent_to,) if path.sent_to else () if rules is None else (*rules.sources,),
+        partitions=view.of.partitions,
+        version=0 if rules is None else rules.number,
+        rules={} if rules is None else {rule: rules.leads_to(rule) for rule in rules.rules},
+        to=dict(path.to),
+        of_view=True,
+        before=tuple(step.name for step in path.before),
+        after=tuple(step.name for step in path.after),
+    )
 
 
 def _name(handler: Any) -> str:

@@ -35,6 +35,10 @@ class Emitting:
         self._named: set[str] = set()
         self._alike = {alike(topic): topic for topic in self.declared}
 
+    def and_also(self, topics: Iterable[str]) -> "Emitting":
+        """The same of a view that sends to further topics. Raises DeclarationError."""
+        return checked_emitting(self.view, (*self.declared, *topics), self.limit, self._own)
+
     def admit(self, topic: str, more: Collection[str] = ()) -> None:
         """A message is to be sent to a topic. Raises HandlerError if it must not be.
 

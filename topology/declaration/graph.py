@@ -57,6 +57,10 @@ class Graph(SideTopics):
         """The views of one source."""
         return [view for view in self._views.values() if view.of is source]
 
+    def replace_view(self, view: View) -> None:
+        """Put what was added to a declared view in its place."""
+        self._views[view.name] = view
+
     def _check_input(self, topic: str) -> None:
         """Whether a source may read the topic. Raises DeclarationError."""
         for view in self._views.values():

@@ -44,10 +44,17 @@ def flowchart(of: "Description") -> str:
             lines.append(f'  {_id("o", output)}[/"{output}"/]')
             lines.append(f"  {topic} --> {turn} --> {_id('o', output)}")
     for route in of.routes:
-        node = _id("r", route.name)
-        lines.append(f'  {node}{{"{route.name}<br/>rules {route.version}"}}')
-        for topic in route.topics:
+        steps = [*route.before, *([f"rules {route.version}"] if route.version else [])]
+        told = "<br/>".join((route.name, *steps, *route.after))
+        node = _id("r", told if route.of_view else route.name)
+        lines.append(f'  {node}{{"{told}"}}')
+        if route.of_view:
+            work = any(view.name == route.name and view.work for view in of.views)
+            lines.append(f"  {_id('w' if work else 'v', route.name)} --> {node}")
+        for topic in () if route.of_view else route.topics:
             lines.append(f'  {_id("t", topic)}[/"{topic}"/] --> {node}')
+        for topic in () if route.version else route.to.values():
+            lines.append(f'  {node} --> {_id("t", topic)}[/"{topic}"/]')
         for rule, ends in route.rules.items():
             for topic in dict.fromkeys(route.to[end] for end in ends if end in route.to):
                 lines.append(f'  {node} -- "{rule}" --> {_id("t", topic)}[/"{topic}"/]')

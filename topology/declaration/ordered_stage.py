@@ -93,7 +93,10 @@ class OrderedStage:
 
     def renewed(self, event: Event) -> Event:
         """The event as it was before a handler had it."""
-        found = self.view.of.inspect_whole(event.message)
+        try:
+            found = self.view.of.inspect_whole(event.message)
+        except Malformed:
+            found = None
         return event if found is None else event_of(*found, event.message, event.arrived)
 
     def stream(self, event: Event) -> str | None:
@@ -144,6 +147,7 @@ def first_stage(view: View) -> View:
         closing=view.closing,
         timeout=None,
         emitting=Emitting(view.name, [topic]),
+        paths=(),
     )
 
 

@@ -33,6 +33,15 @@ class Route:
         return tuple(self.rules.sources)
 
 
+def destination_topics(what: str, rules: RuleSet, to: Mapping[str, str] | None) -> dict[str, str]:
+    """Destination → topic, of all that rules have. Raises DeclarationError."""
+    for destination in to or {}:
+        if destination not in rules.destinations:
+            near = closest(destination, rules.destinations)
+            raise DeclarationError(f"{what}: to: no destination {destination!r}{near}")
+    return {each: checked_topic((to or {}).get(each, each)) for each in rules.destinations}
+
+
 class Routing(Graph):
     """A graph in which messages are routed."""
 
@@ -73,11 +82,7 @@ class Routing(Graph):
             if use := self._own_use(topic):
                 raise DeclarationError(f"{what}: topic {topic!r} is {use}; read another topic")
         check_partitions(name, tuple(rules.sources)[:1], True, partitions)
-        for destination in to or {}:
-            if destination not in rules.destinations:
-                near = closest(destination, rules.destinations)
-                raise DeclarationError(f"{what}: to: no destination {destination!r}{near}")
-        topics = {each: checked_topic((to or {}).get(each, each)) for each in rules.destinations}
+        topics = destination_topics(what, rules, to)
         for topic in topics.values():
             if topic in rules.sources:
                 raise DeclarationError(f"{what}: topic {topic!r} is read by it; that has no end")

@@ -33,6 +33,7 @@ from topology.declaration.policies import (
 from topology.declaration.policies.full import check_full
 from topology.declaration.policies.gap import check_ask
 from topology.declaration.route import Routing
+from topology.declaration.sent_messages import DeclaredView
 from topology.declaration.source import Source
 from topology.declaration.source_checks import check_partitions, checked_sequence
 from topology.declaration.starts import (
@@ -167,7 +168,7 @@ class Topology(Routing):
         database: str | None = None,
         compensations: Mapping[str, Compensation] | None = None,
         batch: int | Batch | None = None,
-    ) -> Callable[[HandlerType], HandlerType]:
+    ) -> DeclaredView:
         """Declare a view, as a decorator of its handler or with `handler=…`.
 
         Args:
@@ -221,7 +222,8 @@ class Topology(Routing):
                 for those of any streams.
 
         Returns:
-            A decorator that declares the view and returns the handler as it is.
+            A decorator that declares the view and returns the handler as it is; and the verbs on
+            what the view sends: `transform`, `route` and `to`. Those alone make a view too.
 
         Raises:
             DeclarationError: a value is wrong, a name is taken, or policies do not fit together.
@@ -297,7 +299,7 @@ class Topology(Routing):
 
         if handler is not None:
             declare(handler)
-        return declare
+        return DeclaredView(self, name, declare)
 
     def parallel(
         self,

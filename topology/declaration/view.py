@@ -9,6 +9,7 @@ from typing import Any
 
 from topology.declaration.emits import Emitting
 from topology.declaration.lanes import Lane, Split, joined_lane, split_lane
+from topology.declaration.message_path import MessagePath
 from topology.declaration.parallel_work import ParallelWork
 from topology.declaration.policies import (
     Full,
@@ -53,6 +54,7 @@ class View(SideTopics):
         emitting: the topics that the handler sends messages to.
         timeout: seconds that the handler may take for an event.
         work: how the handler works side by side, None where it takes one event after the other.
+        paths: what becomes of the messages that it sends, where its verbs say something.
     """
 
     name: str
@@ -75,6 +77,7 @@ class View(SideTopics):
     emitting: Emitting = field(default_factory=lambda: Emitting(""))
     timeout: float | None = None
     work: ParallelWork | None = None
+    paths: tuple[MessagePath, ...] = ()
 
     @property
     def _prefix(self) -> str:

@@ -26,7 +26,8 @@ class CommitUnit:
     records for the partition of the same number as the input's. keyed: topic → records whose key
     decides the partition. sent: who sent which of these, for messages of handlers. rows: view →
     changed rows, for its changelog and its table. reports: what
-    is worth a line in the log. malformed, unknown: messages that became no event. now: the wall
+    is worth a line in the log. malformed, unknown: messages that became no event. unrouted:
+    messages of attempts in order that no rule gave a destination. now: the wall
     clock of the step (ms), by which retries are due, and the time that is stamped on records: Kafka
     deletes by it.
     """
@@ -41,6 +42,7 @@ class CommitUnit:
     reports: list[str] = field(default_factory=list)
     malformed: int = 0
     unknown: int = 0
+    unrouted: int = 0
     intake: str = ""
     now: int = 0
 

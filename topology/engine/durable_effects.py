@@ -43,6 +43,7 @@ def encode_staged(staged: Staged, message: Message) -> bytes:
             "sent": [[at[id(each[1])], *each[2:]] for each in unit.sent if id(each[1]) in at],
             "reports": unit.reports,
             "malformed": unit.malformed,
+            "unrouted": unit.unrouted,
         }
     )
 
@@ -63,6 +64,7 @@ def decode_staged(raw: bytes, message: Message, unit: CommitUnit) -> Staged | No
         unit.sent.append((topic, out, view, stream, sequence))
     unit.reports += found["reports"]
     unit.malformed += found["malformed"]
+    unit.unrouted += found.get("unrouted", 0)
     event = Event(found["stream"], found["sequence"], None, None, message)
     rows = [(_raw(key) or b"", _raw(value)) for key, value in found["rows"]]
     return Staged(

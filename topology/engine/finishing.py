@@ -129,6 +129,7 @@ def count(step: FinishedStep) -> None:
     counts.passed += handling.passed
     counts.failed += handling.failed
     counts.written += len(handling.outputs)
+    counts.unrouted += len(handling.unrouted)
     counts.duplicate += result.duplicates
     counts.conflicts += len(result.conflicts)
     counts.late += len(result.late)

@@ -27,6 +27,9 @@ from topology.model.event import Event, event_of
 from topology.model.partition_table import PartitionTable, Row
 from topology.ordered_commit import Grant, Key, Touched
 
+RECORD = 200
+"""Bytes that a staged message takes besides its value."""
+
 
 @dataclass(slots=True)
 class Staged:
@@ -49,9 +52,11 @@ class Staged:
 
     @property
     def size(self) -> int:
-        """Bytes of its messages and its states."""
+        """Bytes of its messages and its states, about."""
         records = (*self.unit.colocated.values(), *self.unit.keyed.values())
-        size = sum(len(out[1] or b"") for each in records for out in each) + len(self.state or b"")
+        size = sum(RECORD + len(out[1] or b"") for each in records for out in each) + len(
+            self.state or b""
+        )
         return size + sum(len(each.state or b"") for each in self.beside) if self.beside else size
 
 
@@ -114,9 +119,10 @@ class StagedEffects:
         # One handling serves all: a new one for each event would cost more than what it does.
         handling = self._handling
         handling.unit, handling.sent, handling.outputs = unit, unit.sent, []
-        handling.live, handling.states = state, {}
+        handling.live, handling.states, handling.unrouted = state, {}, []
         handling.write(event, items)
         handling.finish()
+        unit.unrouted = len(handling.unrouted)
         return Staged(event, unit, handling.states.get(event.stream))
 
     def made_of_batch(
@@ -205,6 +211,7 @@ class StagedEffects:
         unit.sent += made.sent
         unit.reports += made.reports
         unit.malformed += made.malformed
+        unit.unrouted += made.unrouted
 
     def committed(self, turns: Sequence[Grant]) -> None:
         """The unit of these attempts is durable, and their rows are in the table."""

@@ -45,7 +45,8 @@ class Child:
 
     def _let_go(self) -> None:
         """What a handler forks does not answer, nor hide from the worker that this has ended."""
-        os.close(self._connection.detach())
+        if self._connection.fileno() >= 0:
+            os.close(self._connection.detach())
 
     def listen(self) -> None:
         """Take jobs and hurries, also while a handler runs; end the process with the worker."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from topology.model.changes import ITEMS_LIMIT
 from topology.model.errors import HandlerError
 from topology.model.event import Event
 
@@ -26,6 +27,11 @@ def by_event(events: Sequence[Event], items: Sequence[Any]) -> list[list[Any]]:
 
     It yields (event, effect). An effect by itself is of the last event, if all are of one stream.
     """
+    if len(items) > ITEMS_LIMIT:
+        raise HandlerError(
+            f"the handler yielded more than {ITEMS_LIMIT} row changes and messages for a batch of "
+            f"{len(events)}; declare smaller ones"
+        )
     found: list[list[Any]] = [[] for _ in events]
     places = {id(event): at for at, event in enumerate(events)}
     whole = all(event.stream == events[0].stream for event in events)

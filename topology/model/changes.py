@@ -150,7 +150,9 @@ def each_of(items: Any) -> Iterator[Any]:
 
 def collected(items: Iterable[Any]) -> list[Any]:
     """What a handler yields, or one item more than it may."""
-    return list(islice(each_of(items), ITEMS_LIMIT + 1))
+    # A list is one of what can be iterated over, which takes long to be known.
+    found = items if items.__class__ is list else each_of(items)
+    return list(islice(found, ITEMS_LIMIT + 1))
 
 
 async def acollected(items: AsyncIterator[Any]) -> list[Any]:

@@ -40,6 +40,7 @@ class Counts:
         dropped: how often a closed stream was forgotten.
         written: records of the view's output topic.
         rebuilt: how often a stream was rebuilt.
+        unrouted: messages of the handler that no rule gave a destination.
     """
 
     received: int = 0
@@ -59,6 +60,7 @@ class Counts:
     dropped: int = 0
     written: int = 0
     rebuilt: int = 0
+    unrouted: int = 0
 
     @property
     def accounted(self) -> int:

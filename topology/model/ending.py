@@ -53,6 +53,6 @@ async def wait_for_stop(stopping: Awaitable[None], seconds: float = STOP) -> Non
         raise
     if not task.done():
         task.cancel()
-        logger.warning("a Kafka client did not stop within %.0f s", seconds)
+        logger.warning("a client did not stop within %.0f s", seconds)
     elif not task.cancelled() and (error := task.exception()) is not None:
-        logger.warning("a Kafka client failed while it stopped: %r", error)
+        logger.warning("a client failed while it stopped: %r", error)

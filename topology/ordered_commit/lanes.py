@@ -87,11 +87,9 @@ class Lane:
 
 
 def at_turn(event: OpenEvent) -> bool:
-    """Whether all that is older in its lane is in a unit, or of the same grant."""
+    """Whether what is next older in its lane is in a unit, or of the same grant."""
     older = event.older
-    while older is not None and older.grant is event.grant:
-        older = older.older
-    return older is None or older.state == COMMITTING
+    return older is None or older.state == COMMITTING or older.grant is event.grant
 
 
 class StreamQueue:

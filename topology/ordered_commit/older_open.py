@@ -13,6 +13,8 @@ OFTEN = 0.05
 """The least seconds between two looks at a lane that waits."""
 ASKED = 20_000
 """Pairs that a function of the user's is asked about in one look: some milliseconds."""
+PAUSE = 0.00001
+"""Seconds until the next look at a lane that is overdue, for each event that this one has seen."""
 SLICE = 0.01
 """Seconds until the next look, where one has not come to the end."""
 
@@ -80,6 +82,7 @@ class OlderOpen:
             self._deadlines.set(lane, min(over, now + max(self._hurry_after, OFTEN)))
             return hurried, []
         lane.overdue = True
+        lane.again = now + PAUSE * len(waiting)
         if isinstance(self._policy, WaitAndCommit):
             return hurried, self._divide(lane, waiting, self._policy, now)
         lane.closed = True

@@ -295,8 +295,8 @@ class OpenWork:
     def begins(self, grant: Grant, now: float | None) -> None:
         """The time limit of an attempt begins now; None: not before this is told again."""
         if grant.number in self._attempts.running and not grant.settle:
-            limit = self.rules.limit(len(grant.events))
-            self._deadlines.set(grant, math.inf if now is None else now + limit)
+            grant.started = math.inf if now is None else now
+            self._deadlines.set(grant, grant.started + self.rules.limit(len(grant.events)))
 
     def ended(self, grant: Grant, now: float) -> None:
         """A cancelled attempt has ended; until then its stream waits. Others need no telling."""

@@ -69,6 +69,6 @@ def _rank(key: Callable[[OpenEvent], float], event: OpenEvent) -> float:
     """The function's number; last of all if it fails."""
     try:
         rank = float(key(event))
-    except Exception:
+    except BaseException:  # nobody cancels a plain function
         return math.inf
     return math.inf if rank != rank else rank

@@ -260,6 +260,7 @@ class _StreamRebuild:
         fails = [event.sequence for event in handling.without]
         counts.passed += passed
         counts.failed += len(fails) - len(healed)
+        counts.unrouted += sum(event in handling.first for event in handling.unrouted)
         counts.processed += len(new) - passed - len(fails) + len(healed)
         progress.strike_failed({event.sequence for event in healed})
         progress.add_failed(fails)

@@ -20,6 +20,7 @@ from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
 from sequitur.route.loading import load_rules
 from sequitur.route.messages import of_file, of_topic
+from sequitur.route.unit_commands import consume, publish, segments
 from topology.model.counted import counted
 from topology.model.errors import DeclarationError
 from topology.model.event import Message
@@ -31,17 +32,24 @@ logger = logging.getLogger("route")
 
 @click.group("route", cls=Group)
 def command() -> None:
-    """Check rules of routing, try them, and compare them.
+    """Check rules of routing, try them, compare them, and run them.
 
     \b
     sequitur route check rules.toml
     sequitur route explain rules.toml message.json
     sequitur route dry-run rules.toml messages.ndjson
     sequitur route compare rules.toml new.toml --from orders
+    sequitur route consume router.toml
+    sequitur route publish router.toml
+    sequitur route segments router.toml
 
     dry-run ends with status 1 where a message fails, compare where one would go
     elsewhere.
     """
+
+
+for each in (consume, publish, segments):
+    command.add_command(each)
 
 
 def _kafka(function: Callable[..., Any]) -> Callable[..., Any]:

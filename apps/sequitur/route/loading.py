@@ -6,12 +6,14 @@ from typing import Any
 
 from sqlalchemy import text
 
+from sequitur.route.units import RouterUnits, without_places
 from stores.db.engines import open_engine
 from stores.db.urls import read_url
 from topology.model.dotted import load
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 from topology.routing import RuleSet, read_csv, read_json, read_toml, rules_from
+from topology.routing.configuration import only
 
 _PLACES = ("file", "function", "query")
 MOST_ROWS = 10_000_000
@@ -32,7 +34,7 @@ def load_rules(path: Path, number: int = 1) -> RuleSet:
         OSError: a file cannot be read.
     """
     try:
-        data = read_toml(path.read_text())
+        data = without_places(read_toml(path.read_text()))
         tables = {}
         keymaps = data.get("keymap", {})
         for name, given in keymaps.items() if isinstance(keymaps, Mapping) else ():
@@ -41,6 +43,28 @@ def load_rules(path: Path, number: int = 1) -> RuleSet:
         return rules_from(data, number, tables)
     except UnicodeDecodeError as error:
         raise DeclarationError(f"{path}: it is no UTF-8: {error}") from None
+    except DeclarationError as error:
+        raise DeclarationError(f"{path}: {error}") from None
+
+
+def load_units(path: Path) -> RouterUnits:
+    """Read a router's file: its rules, its transports, and where it saves units of work.
+
+    Args:
+        path: of the TOML file; see `sequitur.route.units`.
+
+    Raises:
+        DeclarationError: what is wrong, and where.
+        OSError: a file cannot be read.
+    """
+    rules, data = load_rules(path), read_toml(path.read_text())
+    try:
+        about = data.get("router", {})
+        only("router", about, ("name", "site"))
+        name, site = about.get("name"), about.get("site")
+        if not (isinstance(name, str) and isinstance(site, str) and name and site):
+            raise DeclarationError("router: give it a name, and its site; both are part of ids")
+        return RouterUnits(name, site, rules, data, path.parent)
     except DeclarationError as error:
         raise DeclarationError(f"{path}: {error}") from None
 

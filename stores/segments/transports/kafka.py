@@ -20,11 +20,15 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
     for_code,
 )
+from aiokafka.producer import sender
 
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError, StaleOwner
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.transports.topic_id import topic_id
 from topology.model.ending import wait_for_stop
+
+# A transaction close behind another one waits for that one's markers: not aiokafka's 20 ms.
+sender.BACKOFF_OVERRIDE = 0.003
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +36,12 @@ ID = "sequitur-id"
 """The header that has a message's id."""
 STARTS = "sequitur-starts"
 """The topic of the places that are published, one record per pair."""
+_TOO_LARGE = (MessageSizeTooLargeError, RecordTooLargeError)
 _WAIT = 30.0
 _LOOK = 2.0
 """Seconds after which a topic is not there."""
+_BATCH = 1 << 19
+"""Bytes of a request's batch; of a topic that takes less, one message is one."""
 _RECOGNISE = 5.0
 """Seconds after which a topic's id is asked for again."""
 
@@ -152,11 +159,13 @@ class KafkaOutbound:
         self._kafka, self._router, self._starts = dict(kafka), router, starts
         self._producer: AIOKafkaProducer | None = None
         self._known: dict[str, list[int]] = {}
+        self._batch = _BATCH
 
     async def start(self, pair: Pair) -> Place | None:
         # Its start shuts out the producer before, and ends that one's transaction.
         producer = self._producer = AIOKafkaProducer(
-            **{"retry_backoff_ms": 10, **self._kafka}, transactional_id=self._key(pair)
+            **{"retry_backoff_ms": 10, **self._kafka, "max_batch_size": self._batch},
+            transactional_id=self._key(pair),
         )
         self._known.clear()
         try:
@@ -176,6 +185,7 @@ class KafkaOutbound:
             refused = await self._send(producer, batch)
             if refused is None:
                 await producer.commit_transaction()
+                self._batch = _BATCH
                 return
             await producer.abort_transaction()
         except ProducerFenced as error:
@@ -232,7 +242,10 @@ class KafkaOutbound:
         place = orjson.dumps([*batch.behind])
         sending.append(await producer.send(self._starts, place, self._key(batch.pair).encode(), 0))
         for index, done in enumerate(await asyncio.gather(*sending, return_exceptions=True)):
-            if isinstance(done, MessageSizeTooLargeError | RecordTooLargeError):
+            if isinstance(done, _TOO_LARGE) and self._batch > 1:
+                self._batch = 1  # which of them it is shows when each is sent alone
+                raise DestinationDown("Kafka: a batch is too large for its topic") from done
+            if isinstance(done, _TOO_LARGE):
                 return PublishRefused(index, str(done))
             if isinstance(done, BaseException):
                 raise done

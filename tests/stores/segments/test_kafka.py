@@ -31,6 +31,7 @@ from stores.segments import (
 )
 from stores.segments.transports.kafka import KafkaInbound, KafkaOutbound
 from tests.conftest import BrokerAddress
+from tests.stores.segments.fake_transports import LogInbound
 
 pytestmark = pytest.mark.integration
 
@@ -215,3 +216,33 @@ async def test_a_topic_that_was_made_again_is_noticed_and_a_deletion_comes_throu
         await again.step(5)
     assert ledger.positions(source) == {0: 1}
     await again.stop()
+
+
+async def test_what_a_topic_finds_too_large_goes_to_errors_and_the_rest_of_its_batch_goes_on(
+    kafka: dict[str, Any], engine: Engine, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    source, errors, target = topic("source"), topic("errors"), f"{topic('target')}-small"
+    admin = AIOKafkaAdminClient(**kafka)
+    await admin.start()
+    await admin.create_topics([NewTopic(target, 1, 1, topic_configs={"max.message.bytes": "1000"})])
+    await admin.close()
+    ledger, store, inbound = SegmentLedger(engine), FileSegments(tmp_path), LogInbound(source)
+    for size in (400, 401, 402, 2_000, 403):
+        inbound.add(0, b"x" * size)
+
+    def route(message: InboundMessage) -> list[OutboundMessage]:
+        return [OutboundMessage("kafka", target, message.value)]
+
+    failures, pair = ErrorsAfter("kafka", errors, attempts=2), Pair(source, "kafka")
+    intake = UnitIntake(inbound, route, failures, ["kafka"], site="site")
+    assert await SegmentConsumer(intake, ledger, store).step() == 5
+    publisher = Publisher(ledger, store, KafkaOutbound(kafka, source), pair, failures)
+    for _ in range(8):
+        try:
+            if await publisher.step():
+                break
+        except DestinationDown:
+            continue
+    await publisher.stop()
+    assert [len(each.value) for each in await committed(kafka, target, 4)] == [400, 401, 402, 403]
+    assert [len(each.value) for each in await committed(kafka, errors, 1)] == [2_000]

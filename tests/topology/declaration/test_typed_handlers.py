@@ -30,6 +30,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TypedDict
 
 from topology import Delete, Emit, Event, Inspector, Output, Record, State, Topology, Upsert, skip
+from topology.routing import RoutedSource, Rule, RuleSet, Transformation
 
 """
     + DECLARED
@@ -62,6 +63,17 @@ def quiet(event: Event[Order]) -> None: ...
 
 
 shop.view("quiet", of=orders, handler=quiet)
+loud = Transformation("loud", "json", "json", lambda content, message: content.upper())
+rules = RuleSet(
+    1,
+    sources=[RoutedSource("orders", ("all",))],
+    rules=[Rule("all", to=("large",))],
+    destinations={"large": None},
+)
+shop.view("sizes", of=orders, gap=skip(after=60)).transform(loud).route(rules).to({"large": "l"})
+mailed = shop.view("mailed", of=orders)
+mailed(mails)
+mailed.sent_to("mails").transform(loud, loud).to("loud-mails")
 shop.view("short", of=orders, handler=lambda event: [Emit("log", event.stream, None)])
 checked: list[Output] = plain(Event("a", 1, None, {}, Record("orders", 0, 0, None, b"")), {})
 """
@@ -103,6 +115,9 @@ def four(event: str) -> None: ...
 
 
 shop.view("five", of=orders, handler=lambda event: 5)  # arg-type
+shop.view("six", of=orders).route("rules.toml").to()  # arg-type
+shop.view("seven", of=orders).transform(upper=1)  # call-arg
+shop.view("eight", of=orders).to(8)  # arg-type
 """
 )
 

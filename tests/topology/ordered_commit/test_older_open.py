@@ -64,7 +64,26 @@ def test_what_finishes_after_the_wait_is_rolled_back_too() -> None:
     driven.pass_time(0)
     driven.pass_time(10)
     driven.finish(2)
-    assert driven.pass_time(0) == ([], [2], [])
+    assert driven.pass_time(0.001) == ([], [2], [])
+
+
+def test_the_more_events_a_look_has_seen_the_later_is_the_next_one() -> None:
+    driven = slow(1000, when_older_is_open=wait_and_commit(10))
+    driven.pass_time(10)
+    driven.arrive("z")
+    driven.begin()
+    driven.finish(1000)
+    driven.core.take_commits(driven.now)
+    assert driven.now + 0.005 < driven.core.due < driven.now + 0.05
+
+
+def test_one_that_waits_to_be_pulled_does_not_run_and_is_not_cancelled_for_that() -> None:
+    driven = slow(2, when_older_is_open=wait_and_roll_back(10, cancel_older=True), time_limit=15)
+    driven.core.begins(driven.grants[0], None)
+    assert driven.pass_time(10) == ([0], [1], [])
+    assert driven.pass_time(100) == ([], [], [])
+    driven.core.begins(driven.grants[0], driven.now)
+    assert driven.pass_time(15) == ([], [0], [0])
 
 
 def test_the_running_older_one_is_cancelled_too_if_that_is_chosen() -> None:

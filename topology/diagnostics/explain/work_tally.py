@@ -59,7 +59,8 @@ class StreamWork:
 
 def committed_counts(counts: Counts, work: Sequence[WorkTally]) -> Counts:
     """A view's counts: what its first stage takes for processed may not be committed."""
-    failed, dead = (sum(getattr(w.status, name) for w in work) for name in ("failed", "dead"))
+    names = ("failed", "dead", "unrouted")
+    failed, dead, unrouted = (sum(getattr(w.status, name) for w in work) for name in names)
     parked, arrived = sum(each.parked for each in work), sum(each.arrived for each in work)
     return replace(
         counts,
@@ -67,6 +68,7 @@ def committed_counts(counts: Counts, work: Sequence[WorkTally]) -> Counts:
         parked=counts.parked + parked,
         failed=counts.failed + failed,
         dead=counts.dead + dead,
+        unrouted=counts.unrouted + unrouted,
     )
 
 

@@ -66,7 +66,7 @@ def decided(policy: OnError, event: Event, error: BaseException, retried: int) -
     name = type(policy).__name__
     try:
         chosen = policy.on_error(event, error)
-    except Exception as wrong:
+    except BaseException as wrong:  # nobody cancels a plain function
         return FailureAction(f"park, since {name} raised {printable(described(wrong))}", held=True)
     if not isinstance(chosen, Advance | Retry | Park):
         return FailureAction(f"park, since {name} returned {printable(repr(chosen))}", held=True)

@@ -10,13 +10,13 @@ import orjson
 from topology.declaration.view import View
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
 from topology.engine.output.failure import Failure, decided, log_failure
+from topology.engine.output.message_paths import as_json, follow
 from topology.engine.output.record_formatter import (
     OUTPUT_LIMIT,
     RecordFormatter,
     own_stream,
     too_large,
 )
-from topology.model.change_json import OPTIONS, TEXT_KEYS, alike_keys
 from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,
@@ -51,7 +51,8 @@ class Handling:
     before → how often they were retried, this time included. states: stream → its dictionary after
     the step, for the streams that were handled. held: stream → the failure that sets it aside; its
     later events are not handled. without: the events that failed, and that their streams go on
-    without. formatter: of the view's output records.
+    without. unrouted: the event of each message without a destination. formatter: of the view's
+    output records.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class Handling:
         self.topics: set[str] = set()
         self.named: set[str] = set()
         self.sent = unit.sent
+        self.paths = view.paths
+        self.unrouted: list[Event] = []
         self.refused = view.emitting.refused
 
     def run(self, ready: Iterable[Event]) -> None:
@@ -150,6 +153,9 @@ class Handling:
         few, size = FEW, 0
         if items.__class__ not in _PLAIN:
             items = each_of(items)
+        unrouted: list[Event] = []
+        if self.paths:
+            items = follow(self.paths, event, items, unrouted)
         for item in items:
             kind = item.__class__
             if kind is Upsert or kind is Delete:
@@ -187,6 +193,8 @@ class Handling:
             for outputs, topic, out in emits:
                 outputs[topic].append(out)
                 sent.append((topic, out, name, stream, sequence))
+        if unrouted:
+            self.unrouted += unrouted
         if state is not None:
             self.states[event.stream] = state
 
@@ -219,13 +227,7 @@ class Handling:
             elif key is not None:
                 check_message(item)
         if value is not None and value.__class__ is not bytes:
-            try:
-                written = orjson.dumps(value, option=TEXT_KEYS)
-            except TypeError:
-                written = _written_otherwise(item)
-            if b"null" in written:
-                check_finite(f"Emit(topic={item.topic!r})", value)
-            value = written
+            value = as_json(item)
         headers = list(item.headers) if item.headers else NO_HEADERS
         size = 0 if value is None else len(value)
         if key is not None:
@@ -287,20 +289,3 @@ def _check_size(topic: str, size: int, headers: list[tuple[str, bytes]]) -> None
             f"the message for topic {topic!r} has {size} bytes, key and headers included; "
             f"the limit is {OUTPUT_LIMIT}"
         )
-
-
-def _written_otherwise(item: Emit) -> bytes:
-    """A message's value where not all keys are texts. Raises HandlerError where it has no JSON."""
-    what = f"Emit(topic={item.topic!r})"
-    try:
-        written = _dumps(item.value)
-    except TypeError:
-        told = unwritable(item.value, _dumps)
-        raise HandlerError(f"{what}: {told}; or give bytes of your own") from None
-    if (found := alike_keys(item.value, OPTIONS)) is not None:
-        raise HandlerError(f"{what}: {found}; name each by a text of its own")
-    return written
-
-
-def _dumps(value: Any) -> bytes:
-    return orjson.dumps(value, option=OPTIONS)

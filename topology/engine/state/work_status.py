@@ -14,6 +14,7 @@ class WorkStatus:
         orders: the offset of the audit topic from which on orders of operators are heeded.
         failed: events that the error policy passed over.
         dead: events that went to the dead topic from there.
+        unrouted: messages that no rule gave a destination.
         when: of this report (ms).
         running: events that are with a worker.
         staged: events that are done and wait for their turn.
@@ -26,6 +27,7 @@ class WorkStatus:
     orders: int = 0
     failed: int = 0
     dead: int = 0
+    unrouted: int = 0
     when: int = 0
     running: int = 0
     staged: int = 0
@@ -45,8 +47,8 @@ def decode_work_status(row: bytes | None) -> WorkStatus:
     found = orjson.loads(row)
     status = WorkStatus(**{name: found[name] for name in found if name in _NAMES})
     numbers = (
-        status.orders, status.failed, status.dead, status.when, status.running, status.staged,
-        status.waiting, *status.counts.values(),
+        status.orders, status.failed, status.dead, status.unrouted, status.when, status.running,
+        status.staged, status.waiting, *status.counts.values(),
     )  # fmt: skip
     if not all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
         raise ValueError("it is no status of workers")

@@ -1,5 +1,6 @@
-"""Routing by a worker: exactly once over kills, and the order of each partition stays."""
+"""Routing by a worker, in a stage or by a view's verbs: once over kills, and in order."""
 
+import random
 import signal
 from collections import defaultdict
 from collections.abc import Callable
@@ -83,3 +84,62 @@ def test_each_message_is_routed_once_and_in_order_over_kills(
     places = {(n["n"] % 2, e.partition()) for e in every if e.key() is None
               for n in [orjson.loads(e.value() or b"")]}  # fmt: skip
     assert len(places) == 2
+
+
+VERBS = """
+import os
+from topology import Inspector, Topology
+from topology.faust import compile
+from topology.routing import JsonKeys, RoutedSource, Rule, RuleSet, Transformation, when
+
+prefix = os.environ["PREFIX"]
+rules = RuleSet(
+    7,
+    sources=[RoutedSource(f"{prefix}.in", ("even",), module="numbers")],
+    rules=[Rule("even", when=(when("even", equals=1),), to=("even",))],
+    destinations={"even": "text"},
+    modules={"numbers": JsonKeys({"even": "even"})},
+    transformations=[Transformation("text", "json", "text", lambda content, _: content[2:-1])],
+)
+topology = Topology(prefix)
+source = topology.source(f"{prefix}.in", inspector=Inspector("stream", "n"), partitions=2)
+topology.view("plain", of=source).route(rules).to({"even": f"{prefix}.even"})
+several = topology.view("several", of=source, workers=4, run_in="threads")
+several.route(rules).to({"even": f"{prefix}.even-of-several"})
+app = compile(topology, session_timeout=6, batch=50)
+"""
+
+
+def test_what_views_send_is_routed_in_sequence_once_over_kills(
+    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    worker = Worker(broker.address, unique("verbs"), tmp_path, VERBS)
+    streams, each = 10, 100
+    bodies = [
+        orjson.dumps({"n": n, "stream": f"S{stream}", "even": int(n % 2 == 0)})
+        for n in range(1, each + 1)
+        for stream in range(streams)
+    ]
+    random.Random(1).shuffle(bodies)
+    worker.send(*((None, body) for body in bodies))
+    try:
+        worker.start()
+        worker.wait_until(lambda: worker.count("even") >= 20)
+        worker.end(signal.SIGKILL)
+        worker.start()
+        found = [worker.wait(name, streams * each // 2) for name in ("even", "even-of-several")]
+        worker.wait_until(lambda: worker.run("views").stdout.count(f" {streams * each // 2} ") >= 2)
+        assert worker.end(signal.SIGTERM) == 0
+    finally:
+        worker.kill()
+    for records in found:
+        by_stream: dict[bytes | None, list[bytes | None]] = defaultdict(list)
+        for record in records:
+            by_stream[record.key()].append(record.value())
+            assert dict(record.headers() or ())["sequitur-rules"] == b"7"
+        assert by_stream == {
+            f"S{stream}".encode(): [
+                b'n":%d,"stream":"S%d","even":1' % (n, stream) for n in range(2, each + 1, 2)
+            ]
+            for stream in range(streams)
+        }

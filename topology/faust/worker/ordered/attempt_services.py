@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from sqlalchemy import Executable, Result
 
+from topology.engine.output.record_formatter import OUTPUT_LIMIT
 from topology.faust.worker.ordered.lent_connections import LentConnections
 from topology.ordered_commit import Grant
 
@@ -96,7 +97,12 @@ class AttemptServices:
                 f"event.compensate({function!r}): view {self._runner.stage.view.name!r} declares "
                 f"no such compensation (it has {known}); name it in compensations="
             )
-        made = compensations.intend(self._grant, function, orjson.dumps(arguments), self.key)
+        if len(raw := orjson.dumps(arguments)) > OUTPUT_LIMIT:
+            raise ValueError(
+                f"event.compensate({function!r}): the arguments have {len(raw)} bytes; the limit "
+                f"is {OUTPUT_LIMIT}"
+            )
+        made = compensations.intend(self._grant, function, raw, self.key)
         if self._loop is None:
             return made
         asyncio.run_coroutine_threadsafe(made, self._loop).result()

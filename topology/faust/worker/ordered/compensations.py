@@ -151,4 +151,7 @@ class Compensations:
             await function(intent["arguments"], intent["key"])
         else:
             call = partial(function, intent["arguments"], intent["key"])
-            await asyncio.wrap_future(self._threads.submit(call))
+            made = await asyncio.wrap_future(self._threads.submit(call))
+            if inspect.isawaitable(made):
+                # Of a lambda, or an object, whose call is to be awaited.
+                await made

@@ -5,15 +5,25 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Executable, text
+from sqlalchemy import Connection, Executable, TextClause, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from topology.model.printable import printable
 from topology.ordered_commit import Grant
 
 OVER = "the attempt is over, or was rolled back: its connection is not lent any more"
-_ENDS = re.compile(r"\s*(begin|start|commit|end|rollback(?!\s+to)|abort)\b", re.I)
+_ENDS = re.compile(
+    r"(?:^|;)\s*(?:(?:begin|start|commit|end|rollback(?!\s+to)|abort)\b|prepare\s+transaction)",
+    re.I,
+)
 """What begins or ends a transaction."""
+_NO_SQL = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$", re.S)
+"""Comments and texts in SQL."""
+_AWAY = re.compile(r"53100|53300|57P|58|25006|SQLITE_(?:FULL|IOERR|CANTOPEN|READONLY)")
+"""What no event can help: a disk is full or broken, there are too many connections, the server ends
+or begins, or is one that only reads."""
+_IDLE = "25P03"
+"""A transaction that executed nothing for too long, of which others know nothing."""
 
 Found = TypeVar("Found")
 
@@ -48,9 +58,10 @@ class Lease:
 
 def checked_statement(statement: str | Executable) -> Executable:
     """A statement that can be run; text is SQL. Raises TypeError, ValueError."""
-    if isinstance(statement, str) and _ENDS.match(statement):
+    sql = statement.text if isinstance(statement, TextClause) else statement
+    if isinstance(sql, str) and _ENDS.search(_NO_SQL.sub("", sql)):
         raise ValueError(
-            f"{statement!r}: the transaction is the ordering manager's, which commits at the "
+            f"{printable(sql)}: the transaction is the ordering manager's, which commits at the "
             "event's turn; leave it out"
         )
     return text(statement) if isinstance(statement, str) else statement
@@ -61,8 +72,9 @@ def or_away(work: Callable[[], Found]) -> Found:
     try:
         return work()
     except DBAPIError as error:
-        of_server = isinstance(error, OperationalError | InterfaceError)
-        unsaid = of_server and getattr(error.orig, "sqlstate", "") is None
-        if error.connection_invalidated or unsaid:
+        state = getattr(error.orig, "sqlstate", getattr(error.orig, "sqlite_errorname", ""))
+        unsaid = isinstance(error, OperationalError | InterfaceError) and state is None
+        gone = error.connection_invalidated and state != _IDLE
+        if gone or unsaid or _AWAY.match(state or ""):
             raise DatabaseAway(printable(str(error.orig), 1000)) from error
         raise

@@ -6,27 +6,25 @@ way to who is older, for a row's lock as for a place: so no two wait for each ot
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from aiokafka import TopicPartition
 from mode import get_logger
-from sqlalchemy import Connection, Executable, Result, text
+from sqlalchemy import Executable, Result
 from sqlalchemy.exc import DBAPIError
 
-from stores.db.dialect import begin_writing
-from stores.db.engines import open_engine
 from stores.db.turn_rows import TakenOver, TurnRows
-from topology.faust.worker.ordered.handler_threads import HandlerThreads
+from stores.view_state.table import TableFenced
 from topology.faust.worker.ordered.lease import (
     OVER,
     DatabaseAway,
     Lease,
     RolledBack,
     checked_statement,
-    or_away,
 )
+from topology.faust.worker.ordered.lent_database import LentDatabase
 from topology.model.errors import described
 from topology.model.printable import printable
 from topology.ordered_commit import Grant
@@ -35,24 +33,8 @@ logger = get_logger(__name__)
 
 CONFLICT = 0.1
 """Seconds that an attempt waits for a lock or a place before later ones are asked to give way."""
-LOCK = 10
-"""Seconds that a statement waits for a lock that nobody gives up, as of another process."""
-STATEMENT = 60
-"""Seconds that a statement may take."""
-IDLE = 300
-"""Seconds after which the server ends a transaction of a worker that hangs."""
 ENDING = 5.0
 """Seconds that connections have to end in when a partition stops."""
-
-_BEGIN = text(
-    "SELECT pg_backend_pid(), set_config('lock_timeout', :lock, true), "
-    "set_config('statement_timeout', :statement, true), "
-    "set_config('idle_in_transaction_session_timeout', :idle, true)"
-)
-_LIMITS = {"lock": f"{LOCK}s", "statement": f"{STATEMENT}s", "idle": f"{IDLE}s"}
-_BLOCKERS = text("SELECT unnest(pg_blocking_pids(:pid))")
-
-Found = TypeVar("Found")
 
 
 class LentConnections:
@@ -71,11 +53,9 @@ class LentConnections:
     """
 
     def __init__(self, url: str, view: str, source: TopicPartition, workers: int) -> None:
-        self._engine = open_engine(url, max_overflow=2, pool_size=workers)
-        self._postgresql = self._engine.dialect.name == "postgresql"
-        self._most = workers if self._postgresql else 1
+        self._view = view
+        self._database = LentDatabase(url, view, workers)
         self._rows = TurnRows(view, source.topic, source.partition, uuid.uuid4().bytes)
-        self._threads = HandlerThreads(2 * workers + 2, f"sequitur {view} SQL")
         self._leases: dict[int, Lease] = {}
         self._waiting: dict[int, Grant] = {}
         self._open = 0
@@ -95,7 +75,7 @@ class LentConnections:
             DatabaseAway: try again later.
         """
         try:
-            self.committed = await self._in_transaction(
+            self.committed = await self._database.in_transaction(
                 lambda connection: self._rows.take_over(connection, is_done)
             )
         except DBAPIError as error:
@@ -104,7 +84,7 @@ class LentConnections:
     async def forget_log(self) -> None:
         """The partition's log is not there any more."""
         self.committed = {}
-        await self._in_transaction(self._rows.clear)
+        await self._database.in_transaction(self._rows.clear)
 
     async def execute(
         self, grant: Grant, statement: str | Executable, parameters: Any = None
@@ -116,7 +96,7 @@ class LentConnections:
         lease = await self._leased(grant)
         async with lease.lock:
             self._check(lease)
-            running = self._in_thread(lambda: self._executed(lease, run, parameters))
+            running = self._database.executed(lease, run, parameters)
             lease.running = running
             try:
                 while not (await asyncio.wait([running], timeout=CONFLICT))[0]:
@@ -132,6 +112,8 @@ class LentConnections:
         lease = self._leases.get(grant.number)
         if lease is not None:
             self._check(lease)
+            if lease.lock.locked():
+                raise RuntimeError("the handler ended while a statement ran: await each of them")
 
     async def savepoint(self, grant: Grant) -> Callable[[], Coroutine[Any, Any, None]]:
         """Returns what takes the transaction back to this point, also after a failure."""
@@ -139,7 +121,7 @@ class LentConnections:
 
         async def back() -> None:
             lease = self._leases.get(grant.number)
-            if lease is None or lease.ended or isinstance(lease.failed, DatabaseAway):
+            if lease is None or lease.ended:
                 raise RolledBack("the attempt was rolled back")
             lease.failed = None
             await self.execute(grant, "ROLLBACK TO SAVEPOINT sequitur_event")
@@ -171,7 +153,8 @@ class LentConnections:
             rolled back, and none behind it is committed.
 
         Raises:
-            ConnectionError: the database is away, or the partition is somebody else's.
+            DatabaseAway: what is committed is known when the partition is opened again.
+            TableFenced: the partition is somebody else's.
         """
         waiting: list[Grant] = []
         for grant in turns:
@@ -183,13 +166,18 @@ class LentConnections:
                 continue
             made = {each.offset: effects(each) for each in waiting}
             try:
-                await self._in_thread(partial(self._commit, lease, made))
-            except (DatabaseAway, TakenOver):
+                await self._database.committed(
+                    lease, partial(self._rows.add, effects=made, obsolete=self._obsolete)
+                )
+            except DatabaseAway:
                 raise
+            except TakenOver as error:
+                # Taking the partition back at once, the two would take turns.
+                raise TableFenced(str(error)) from error
             except Exception as error:
                 logger.warning(
                     "view %s: the database refuses to commit offset %d: %s",
-                    self._rows.view, grant.offset, printable(described(error), 1000),
+                    self._view, grant.offset, printable(described(error), 1000),
                 )  # fmt: skip
                 self.release(grant)
                 return grant
@@ -212,8 +200,7 @@ class LentConnections:
         self._freed.set()
         if self._ending:
             await asyncio.wait(self._ending, timeout=ENDING)
-        self._threads.close()
-        await asyncio.to_thread(self._engine.dispose)
+        await self._database.close()
 
     # -- places
 
@@ -226,7 +213,7 @@ class LentConnections:
         async with lease.lock:
             self._waiting[grant.number] = grant
             try:
-                while self._open >= self._most or self._first_waiting() is not grant:
+                while self._open >= self._database.most or self._first_waiting() is not grant:
                     self._freed.clear()
                     try:
                         await asyncio.wait_for(self._freed.wait(), CONFLICT)
@@ -238,7 +225,7 @@ class LentConnections:
                 self._freed.set()
             self._check(lease)
             self._open += 1
-            lease.running = self._in_thread(lambda: self._begin(lease))
+            lease.running = self._database.begun(lease)
             try:
                 await asyncio.shield(lease.running)
             except BaseException as error:
@@ -260,7 +247,7 @@ class LentConnections:
             return
         try:
             async with self._looking:
-                pids = await self._in_thread(lambda: self._blockers(lease.pid))
+                pids = await self._database.blockers(lease.pid)
         except DatabaseAway:
             return
         for other in list(self._leases.values()):
@@ -281,49 +268,14 @@ class LentConnections:
             running = lease.running
             if running is not None and not running.done():
                 if lease.connection is not None:
-                    await self._in_thread(lease.interrupt)
+                    await self._database.in_thread(lease.interrupt)
                 await asyncio.wait([running])
             if running is not None and not running.cancelled():
                 running.exception()  # it was told, or nobody is there to be told
             if (connection := lease.connection) is not None:
-                await self._in_thread(connection.close)
+                await self._database.in_thread(connection.close)
         except Exception as error:
-            logger.warning("view %s: a connection broke: %s", self._rows.view, described(error))
+            logger.warning("view %s: a connection broke: %s", self._view, described(error))
         finally:
             self._open -= lease.running is not None
             self._freed.set()
-
-    # -- in threads
-
-    def _in_thread(self, work: Callable[[], Found]) -> asyncio.Future[Found]:
-        return asyncio.wrap_future(self._threads.submit(partial(or_away, work)))
-
-    async def _in_transaction(self, work: Callable[[Connection], Found]) -> Found:
-        def run() -> Found:
-            with self._engine.begin() as connection:
-                if self._postgresql:
-                    connection.execute(_BEGIN, _LIMITS)
-                return work(connection)
-
-        return await self._in_thread(run)
-
-    def _begin(self, lease: Lease) -> None:
-        connection = lease.connection = self._engine.connect()
-        if self._postgresql:
-            lease.pid = connection.execute(_BEGIN, _LIMITS).scalar()
-        else:
-            begin_writing(connection)
-
-    def _executed(self, lease: Lease, statement: Executable, parameters: Any) -> Result[Any]:
-        assert lease.connection is not None
-        result = lease.connection.execute(statement, parameters)
-        return result.freeze()() if result.returns_rows else result
-
-    def _commit(self, lease: Lease, effects: Mapping[int, bytes]) -> None:
-        assert lease.connection is not None
-        self._rows.add(lease.connection, effects, self._obsolete)
-        lease.connection.commit()
-
-    def _blockers(self, pid: int | None) -> set[int]:
-        with self._engine.connect() as connection:
-            return set(connection.execute(_BLOCKERS, {"pid": pid}).scalars())

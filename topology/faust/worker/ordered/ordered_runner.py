@@ -206,7 +206,7 @@ class OrderedRunner(Runner):
             found = touches(event)
             if isinstance(found, Touched):
                 found = found.checked()
-        except Exception as error:
+        except BaseException as error:  # nobody cancels a plain function
             found = described(error)  # type: ignore[assignment]
         if found is not None and not isinstance(found, Touched):
             self.asides.reports.append(
@@ -323,7 +323,7 @@ class OrderedRunner(Runner):
         self.effects.put(turns, unit)
         unit.next_offset = position
         told = self._waiting_asides.copy()
-        self.status.given_up(*self.effects.given_up(turns))
+        self.status.given_up(*self.effects.given_up(turns), unit.unrouted)
         rows = [(HOLES, encode_holes(position, done)), *self.status.rows(time.monotonic())]
         unit.rows.setdefault(self.stage.name, []).extend(rows)
         self._committing = True

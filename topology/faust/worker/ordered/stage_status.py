@@ -90,11 +90,15 @@ class StageStatus:
         self.due = self.due or self._standing() != self._last
         return self.due
 
-    def given_up(self, failed: int, dead: int) -> None:
-        """So many events of the unit in hand were passed over, or went to the dead topic."""
-        if failed or dead:
+    def given_up(self, failed: int, dead: int, unrouted: int = 0) -> None:
+        """So many events of the unit in hand were passed over, or went to the dead topic.
+
+        unrouted: its messages without a destination.
+        """
+        if failed or dead or unrouted:
             self.status.failed += failed
             self.status.dead += dead
+            self.status.unrouted += unrouted
             self.due = True
 
     def rows(self, now: float) -> list[Row]:

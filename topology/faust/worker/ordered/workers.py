@@ -28,7 +28,7 @@ from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStar
 from topology.handler_process import home_of
 from topology.model.batches import by_event
 from topology.model.changes import acollected, collected
-from topology.model.errors import HandlerError, Malformed
+from topology.model.errors import HandlerError, Malformed, described
 from topology.model.event import Event
 from topology.model.printable import printable
 from topology.model.work_event import WorkEvent, work_event
@@ -334,10 +334,15 @@ class Workers:
                 lent, compensations = self._runner.lent, self._runner.compensations
                 intended = 0 if compensations is None else compensations.intended(grant)
                 back = None if lent is None else await lent.savepoint(grant)
+                # The limit is of each of them, of which there may be many.
+                self._core.begins(grant, time.monotonic())
                 try:
                     (items,) = await self._handled(grant, [event], {stream: state})
                     made = effects.made(event, items, state, wall())
-                except Exception as error:
+                except BaseException as error:
+                    unstarted = isinstance(error, TableError | ProcessNotStarted | DatabaseAway)
+                    if unstarted or not self._core.counts_still(grant):
+                        raise
                     if back is not None:
                         await back()
                     if compensations is not None:
@@ -383,8 +388,9 @@ class Workers:
             self._settle(grant, event, error)
         elif outcome is FailureOutcome.RETRIED:
             logger.info(
-                "view %s: an attempt at %d failed: %r", self._view.name, grant.offset, error
-            )
+                "view %s: an attempt at %d failed: %s",
+                self._view.name, grant.offset, printable(described(error), 1000),
+            )  # fmt: skip
         else:
             self._runner.ended(grant)
 
@@ -394,7 +400,8 @@ class Workers:
         """Do what the view's error policy says. retried: how often the event was, at least."""
         runner, view = self._runner, self._view
         if isinstance(event, Release):
-            logger.error("view %s: a stream is not released: %r", view.name, error)
+            told = printable(described(error), 1000)
+            logger.error("view %s: a stream is not released: %s", view.name, told)
             nobody = Event(event.stream, 0, None, None, runner.records[grant.offset])
             runner.finished(grant, None, runner.effects.stage(grant, Staged(nobody, runner.unit())))
             return
@@ -403,8 +410,8 @@ class Workers:
         if what.halts or what.retry:
             log_failure(view, event, error, what.done, runner.asides)
             if what.halts:
-                reason = f"stream {event.stream} failed at sequence {event.sequence}: {error!r}"
-                runner.status.halt(reason, grant)
+                reason = f"stream {event.stream} failed at sequence {event.sequence}: "
+                runner.status.halt(printable(reason + described(error), 1000), grant)
             runner.turns_changed()
             if what.retry:
                 self._retried[grant.offset] = what.retry

@@ -92,6 +92,26 @@ async def test_a_batch_of_many_streams_has_the_state_of_each_and_leaves_it_to_th
     await held.runner.stop(1)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_batch_that_yields_more_than_one_event_may_is_handled_one_by_one(
+    is_async: bool,
+) -> None:
+    def handler(events: list[Event]) -> Iterator[Any]:
+        for event in events:
+            for _ in range(60_000):
+                yield event, Emit("out", None, None)
+
+    async def in_task(events: list[Event]) -> AsyncIterator[Any]:
+        for each in handler(events):
+            yield each
+
+    held = partition(in_task if is_async else handler, workers=1, batch=Batch(2, "any"))
+    held.log.append("a", 0)
+    held.log.append("b", 1)
+    await until_done(held, 2)
+    assert sum(len(unit.keyed["out"]) for unit in held.units) == 120_000
+
+
 @pytest.mark.parametrize("of", ["stream", "any"])
 async def test_the_events_of_a_failed_batch_are_tried_one_by_one_and_only_the_guilty_fails(
     of: Any,

@@ -49,7 +49,11 @@ class Hotel:
 
 def partition(hotel: Hotel, handler: Any, **options: Any) -> Partition:
     topology = Topology("t")
-    compensations = {"cancel": hotel.cancel, "cancel_soon": hotel.cancel_soon}
+    compensations = {
+        "cancel": hotel.cancel,
+        "cancel_soon": hotel.cancel_soon,
+        "by_lambda": lambda arguments, key: hotel.cancel_soon(arguments, key),
+    }
     given = {"workers": 4, "commit": "arrival", "error": advance(), **options}
     topology.parallel("work", topic="in", handler=handler, compensations=compensations, **given)
     return Partition(topology)
@@ -59,7 +63,7 @@ def left(held: Partition) -> int:
     return len(list(held.table.scan(*INTENTS)))
 
 
-@pytest.mark.parametrize("name", ["cancel", "cancel_soon"])
+@pytest.mark.parametrize("name", ["cancel", "cancel_soon", "by_lambda"])
 @pytest.mark.parametrize("threads", [False, True])
 async def test_a_failed_attempt_is_compensated_before_the_next_one_and_what_succeeds_is_not(
     threads: bool, name: str
@@ -210,6 +214,19 @@ async def test_compensations_that_hang_keep_nobody_from_a_thread_but_their_own_v
     await held.runner.stop(1)
 
 
+async def test_arguments_that_no_topic_takes_are_refused_before_they_are_written() -> None:
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", "x" * 1_000_001)
+        yield Emit("out", event.stream, 1)
+
+    held = partition(Hotel(), handler)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert "the limit is 1000000" in held.out("t.errors")[0]["error"]
+    await held.runner.stop(1)
+
+
 async def test_what_the_error_policy_passes_over_is_compensated() -> None:
     hotel = Hotel()
 
@@ -291,7 +308,7 @@ async def test_a_name_that_is_not_declared_is_refused_with_those_that_are() -> N
     held.log.append("a", 1)
     held.start()
     await held.until(lambda: held.runner.core.position == 1)
-    assert "'cancel', 'cancel_soon'" in said[0]
+    assert "'cancel', 'cancel_soon', 'by_lambda'" in said[0]
     await held.runner.stop(1)
 
 

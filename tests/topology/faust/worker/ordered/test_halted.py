@@ -48,7 +48,7 @@ async def test_a_view_whose_policy_halted_it_is_halted_after_a_restart_until_it_
         held.log.append(name, {"id": name, "n": 1})
     held.start()
     await held.until(lambda: status(held).halted is not None)
-    assert "stream b failed at sequence 1: ValueError('boom')" in (status(held).halted or "")
+    assert "stream b failed at sequence 1: ValueError: boom" in (status(held).halted or "")
     await held.runner.stop(1)
 
     broken = False
@@ -64,6 +64,28 @@ async def test_a_view_whose_policy_halted_it_is_halted_after_a_restart_until_it_
     tell(held, "resume")
     await held.until(lambda: held.out("out") == list("abcd"))
     assert status(held).halted is None
+    await held.runner.stop(1)
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    "error", [Unspeakable(), ValueError("\udcff"), ValueError("x" * 3_000_000)]
+)
+async def test_whatever_an_error_says_it_halts_its_view_and_no_more(error: Exception) -> None:
+    async def handler(event: Event) -> list[Emit]:
+        raise error
+
+    held = view(handler, error=halt())
+    held.log.append("a", {"id": "a", "n": 1})
+    held.start()
+    await held.until(lambda: status(held).halted is not None)
+    assert len(held.table.get(WORK) or b"") < 10_000
     await held.runner.stop(1)
 
 

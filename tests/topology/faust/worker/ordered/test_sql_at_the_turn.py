@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from checkout.postgres import Postgres
 from stores.db.engines import open_engine
+from stores.view_state.table import TableFenced
 from tests.topology.faust.worker.ordered.in_memory import Partition
 from topology import Emit, Event, Inspector, Topology, key, park, wait_and_roll_back
 from topology.declaration.ordered_stage import RELEASE
@@ -220,7 +221,7 @@ async def test_a_partition_that_was_taken_over_commits_nothing_any_more(url: str
     newer = held.runner
     held.runner = zombie
     held.start()
-    with pytest.raises(ConnectionError, match="taken over"):
+    with pytest.raises(TableFenced, match="taken over"):
         await held.until(lambda: False)
     assert booked(url) == [] == held.units
     held.runner = newer

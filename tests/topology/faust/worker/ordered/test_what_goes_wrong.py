@@ -14,6 +14,7 @@ from tests.topology.faust.worker.ordered.in_memory import TOPIC, Partition
 from tests.topology.faust.worker.ordered.test_ordered_runner import number, partition
 from topology import (
     Emit,
+    ErrorPolicy,
     Event,
     Inspector,
     Topology,
@@ -54,6 +55,32 @@ async def test_whatever_a_handler_raises_fails_its_event_alone(
     await held.until(lambda: held.out("out") == [1])
     assert len(held.out("t.errors")) == 1
     await held.runner.stop(1)
+
+
+async def test_a_function_of_the_users_that_exits_ends_no_worker() -> None:
+    def exits(*_: Any) -> Any:
+        raise SystemExit("boom")
+
+    class Exits(ErrorPolicy):
+        def on_error(self, event: Event, error: BaseException) -> Any:
+            raise SystemExit("boom")
+
+    async def handler(event: Event) -> list[Emit]:
+        if event.sequence == 1:
+            raise ValueError
+        if event.stream == "slow":
+            await asyncio.sleep(0.3)
+        return [Emit("out", None, event.stream)]
+
+    for options in ({"touches": exits}, {"older": wait_and_commit(0.05, critical=exits)}):
+        held = _work(handler, error=Exits(), start_order=exits, commit="arrival", **options)
+        for stream, each in (("slow", 2), ("a", 2), ("b", 1)):
+            held.log.append(stream, {"n": each})
+        held.start()
+        await held.until(lambda held=held: held.runner.core.position == 3)  # type: ignore[misc]
+        assert held.out("out") == ["slow", "a"]
+        assert "SystemExit" in held.out("t.errors")[0]["done"]
+        await held.runner.stop(1)
 
 
 @pytest.mark.parametrize("awaits", [False, True])
@@ -280,7 +307,9 @@ async def test_what_the_error_policy_has_retried_is_forgotten_with_its_event() -
     held = partition(handler, error=retry(3, 0.01))
     held.log.append("a", 0)
     held.start()
-    await held.until(lambda: held.out("out") == [0])
+    # Its output is there before the partition has taken that in.
+    await held.until(lambda: held.runner.core.position == 1)
+    assert held.out("out") == [0]
     assert not held.runner.workers._retried
     await held.runner.stop(1)
 
@@ -290,6 +319,64 @@ def _work(handler: Any, **options: Any) -> Partition:
     source = topology.source("in", inspector=Inspector(stream=key(), sequence="n"), keyed=True)
     topology.view("work", of=source, workers=8, handler=handler, **options)
     return Partition(topology)
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, asyncio.CancelledError])
+async def test_what_is_redriven_goes_on_until_one_fails_again_whatever_that_raises(
+    kind: type[BaseException],
+) -> None:
+    async def handler(event: Event) -> list[Emit]:
+        if not held.log.records[-1].headers:
+            raise ValueError
+        if event.sequence == 3:
+            raise kind("boom")
+        return [Emit("out", None, event.sequence)]
+
+    held = _work(handler, error=park())
+    for each in range(1, 5):
+        held.log.append("a", {"n": each})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 4)
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    await held.until(lambda: held.runner.core.position == 5)
+    assert held.out("out") == [1, 2]
+    assert [each["sequence"] for each in held.out("t.errors")] == [1, 3]
+    await held.runner.stop(1)
+
+
+async def test_messages_without_a_value_count_towards_what_is_staged_too() -> None:
+    async def handler(event: Event) -> list[Emit]:
+        await event.hurry.wait() if number(event) == 0 else None
+        return [Emit("out", None, None)] * 10_000
+
+    held = partition(handler)
+    held.log.append("a", 0)
+    held.log.append("b", 1)
+    held.start()
+    await held.until(lambda: held.runner.core._attempts.staged > 0)
+    assert held.runner.core._attempts.staged >= 1_000_000
+    await held.runner.stop(1)
+
+
+async def test_the_time_limit_is_of_each_event_that_is_redriven() -> None:
+    handled: list[int] = []
+
+    async def handler(event: Event) -> list[Emit]:
+        if not held.log.records[-1].headers:
+            raise ValueError
+        handled.append(event.sequence)
+        await asyncio.sleep(0.05)
+        return [Emit("out", None, event.sequence)]
+
+    held = _work(handler, error=park(), time_limit=0.2)
+    for each in range(1, 9):
+        held.log.append("a", {"n": each})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 8)
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    await held.until(lambda: held.runner.core.position == 9)
+    assert handled == held.out("out") == [*range(1, 9)]
+    await held.runner.stop(1)
 
 
 async def test_a_parked_stream_that_begins_anew_keeps_all_its_events_in_order() -> None:

@@ -1,0 +1,1 @@
+"""What routing costs: messages through rules in a cascade, and units of work through segments."""

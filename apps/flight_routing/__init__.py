@@ -1,0 +1,1 @@
+"""`scripts/demo routing`: a year's departures through a router, and the proof by pandas."""

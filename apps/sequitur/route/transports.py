@@ -1,0 +1,142 @@
+"""The transports of a router: the tables `[transport.NAME]` of its TOML file."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from pathlib import Path
+
+from sequitur.kafka.login import kafka_login
+from stores.db.urls import read_url
+from stores.segments import Inbound, Outbound
+from stores.segments.transports.files import FileInbound, FileOutbound
+from stores.segments.transports.kafka import KafkaInbound, KafkaOutbound
+from topology.model.closest import closest
+from topology.model.dotted import load
+from topology.model.errors import DeclarationError
+from topology.model.printable import printable
+
+RABBITMQ = "SEQUITUR_RABBITMQ"
+"""The variable that has RabbitMQ's URL where the file does not name one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """A transport by its name.
+
+    Attributes:
+        inbound: makes the side that consumes of a topic and its place there: a queue, a file.
+        outbound: makes the side that publishes of a router's name.
+    """
+
+    inbound: Callable[[str, str], Inbound] | None = None
+    outbound: Callable[[str], Outbound] | None = None
+
+
+def open_transports(given: object, folder: Path) -> dict[str, Transport]:
+    """Make the transports of a configuration; nothing is connected yet.
+
+    Args:
+        given: name → its table, whose `kind` is one of KINDS, or `module:function` of a function
+            that takes the table's other values and returns a `Transport`.
+        folder: where the paths in it begin.
+
+    Raises:
+        DeclarationError: what is wrong, and where.
+        UrlError: a file with a URL cannot be read.
+    """
+    if not isinstance(given, Mapping) or not all(
+        isinstance(each, Mapping) for each in given.values()
+    ):
+        raise DeclarationError("transport: write tables, as in [transport.NAME]")
+    found = {}
+    for name, table in given.items():
+        what, rest = f"transport {printable(name)!r}", dict(table)
+        kind = rest.pop("kind", None)
+        if isinstance(kind, str) and ":" in kind:
+            make = load(f"{what}: kind", kind, "a function")
+        elif kind in KINDS:
+            make = partial(KINDS[kind], folder)
+        else:
+            raise DeclarationError(
+                f"{what}: kind = {printable(repr(kind))}; give one of {', '.join(KINDS)}, or "
+                f"module:function{closest(str(kind), KINDS)}"
+            )
+        try:
+            signature(make).bind(**rest)
+        except TypeError as error:
+            raise DeclarationError(f"{what}: {printable(error)}") from None
+        found[name] = make(**rest)
+    return found
+
+
+def _kafka(beside: Path, broker: str | None = None, properties: str | None = None) -> Transport:
+    login = kafka_login(broker, None if properties is None else beside / properties)
+
+    def inbound(topic: str, place: str) -> Inbound:
+        if place != topic:
+            raise DeclarationError(f"source {topic!r}: a topic of Kafka has no other name")
+        return KafkaInbound(topic, login)
+
+    return Transport(inbound, lambda router: KafkaOutbound(login, router))
+
+
+def _files(beside: Path, folder: str = ".") -> Transport:
+    return Transport(
+        lambda topic, place: FileInbound(topic, beside / folder / place),
+        lambda router: FileOutbound(beside / folder),
+    )
+
+
+def _rabbitmq(
+    beside: Path,
+    url: str | None = None,
+    exchange: str = "",
+    heartbeat: int = 10,
+    stream: str = "sequitur-stream",
+    sequence: str = "sequitur-sequence",
+    prefetch: int = 1_000,
+) -> Transport:
+    from stores.segments.transports.rabbitmq import RabbitInbound, RabbitLogin, RabbitOutbound
+
+    login = RabbitLogin(_url(beside, url), heartbeat)
+    names = {"stream": stream, "sequence": sequence}
+    return Transport(
+        lambda topic, place: RabbitInbound(topic, login, place, **names, prefetch=prefetch),
+        lambda router: RabbitOutbound(login, router, exchange=exchange),
+    )
+
+
+def _streams(
+    beside: Path, url: str | None = None, port: int = 5552, heartbeat: int = 10
+) -> Transport:
+    from stores.segments.transports.rabbitmq import RabbitLogin
+    from stores.segments.transports.rabbitmq_streams import (
+        RabbitStreamInbound,
+        RabbitStreamOutbound,
+    )
+
+    login = RabbitLogin(_url(beside, url), heartbeat)
+    return Transport(
+        lambda topic, place: RabbitStreamInbound(topic, login, place),
+        lambda _: RabbitStreamOutbound(login, port),
+    )
+
+
+def _url(beside: Path, given: str | None) -> str:
+    """A URL of the file, of another file by `@FILE`, or of the environment."""
+    url = given or os.environ.get(RABBITMQ)
+    if url is None:
+        raise DeclarationError(f'no url; give url = "@FILE", or set {RABBITMQ}')
+    if url.startswith("@"):
+        return read_url(f"@{beside / url[1:]}")
+    return url
+
+
+KINDS: Mapping[str, Callable[..., Transport]] = {
+    "kafka": _kafka,
+    "files": _files,
+    "rabbitmq": _rabbitmq,
+    "rabbitmq-stream": _streams,
+}

@@ -1,0 +1,181 @@
+"""`sequitur route consume|publish|segments`: units of work across processes."""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import click
+
+from sequitur.cli.options import FILE
+from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
+from sequitur.cli.running import run_until_stopped
+from sequitur.cli.statuses import BAD_NEWS, DONE
+from sequitur.local.process import spawn
+from sequitur.route.loading import load_units
+from sequitur.route.units import RouterUnits
+from stores.db.urls import said
+from stores.segments import Pair, PublishRefused, SegmentError, skip_damage
+from stores.segments.damage import is_intact
+from stores.segments.owned_work import OwnedWork
+from topology.model.ending import end_tasks
+from topology.model.errors import DeclarationError
+
+logger = logging.getLogger("route")
+STOPPED = 15.0
+"""Seconds until what needs somebody to look at it is tried again."""
+_TRANSPORT = click.option("--transport", metavar="NAME", help="Of this transport alone.")
+
+
+@click.command()
+@click.argument("router", type=FILE)
+@_TRANSPORT
+def consume(router: Path, transport: str | None) -> int:
+    """Consume the sources of ROUTER, and save what comes of them in segments.
+
+    There is a process for each transport, with a task for each topic. Start any
+    number: one of them owns a topic, the others stand by.
+    """
+    return _run("consume", router, transport)
+
+
+@click.command()
+@click.argument("router", type=FILE)
+@_TRANSPORT
+def publish(router: Path, transport: str | None) -> int:
+    """Publish what the segments of ROUTER hold.
+
+    There is a process for each transport, with a task for each topic. Start any
+    number: one of them owns a pair of both, the others stand by.
+    """
+    return _run("publish", router, transport)
+
+
+@click.command()
+@click.argument("router", type=FILE)
+@click.option("--skip", metavar="TOPIC", help="Go on behind the damage of this topic's segment.")
+@click.option("--transport", metavar="NAME", help="The pair's transport, with --skip.")
+@click.option("--reason", help="Why, which is kept in the ledger; with --skip.")
+@click.option("--dry-run", is_flag=True, help="Say what --skip would lose, and do nothing.")
+def segments(
+    router: Path, skip: str | None, transport: str | None, reason: str | None, dry_run: bool
+) -> int:
+    """List the pairs of ROUTER: START, END, bytes to publish, owner.
+
+    Ends with status 1 if a segment is damaged at START. --skip loses what the damage
+    holds, so that its publisher goes on.
+    """
+
+    def run() -> int:
+        units = _load(router)
+        if skip is None:
+            return _list(units)
+        if transport is None or (reason is None and not dry_run):
+            raise DeclarationError("--skip: name the --transport, and give a --reason")
+        if transport not in units.transports:
+            raise DeclarationError(f"there is no transport {transport!r}")
+        make = units.transports[transport].outbound
+        assert make is not None
+        skipping = skip_damage(
+            units.ledger,
+            units.store,
+            Pair(skip, transport),
+            make(units.name),
+            reason=reason or "",
+            dry_run=dry_run,
+        )
+        found = asyncio.run(skipping)
+        word = "would skip" if dry_run else "skipped"
+        print(f"{word} bytes {found.start} to {found.behind} of segment {found.name}")
+        return DONE
+
+    return _status(run)
+
+
+def _load(router: Path) -> RouterUnits:
+    units = load_units(router)
+    log_to_stderr([units.url])
+    for name in ("aiokafka", "aiormq"):  # what they find is in our own lines
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return units
+
+
+def _list(units: RouterUnits) -> int:
+    damaged = 0
+    for pair in units.ledger.pairs():
+        chain, owner = units.ledger.chain(pair), units.ledger.owner_of(pair) or "nobody"
+        for each in chain.segments:
+            bad = each.start < each.end and not is_intact(units.store, each)
+            damaged += bad
+            word = "DAMAGED" if bad else f"{each.end - each.start} to publish"
+            print(*pair, each.name, f"{each.start} to {each.end}", word, owner, sep="\t")
+    return BAD_NEWS if damaged else DONE
+
+
+def _run(verb: str, router: Path, transport: str | None) -> int:
+    def run() -> int:
+        units = _load(router)
+        names = units.consuming() if verb == "consume" else units.publishing()
+        if transport is None and len(names) > 1:
+            units.engine.dispose()
+            command = [sys.executable, "-m", "sequitur", "route", verb, str(router), "--transport"]
+            return run_until_stopped(
+                lambda stopped: _processes({name: [*command, name] for name in names}, stopped)
+            )
+        name = transport or names[0]
+        if name not in names:
+            raise DeclarationError(f"there is no transport {name!r} to {verb}")
+        holder = f"{socket.gethostname()}/{os.getpid()}"
+        made = (units.consumers if verb == "consume" else units.publishers)(name, holder)
+        return run_until_stopped(lambda stopped: _tasks(made, stopped))
+
+    return _status(run)
+
+
+async def _processes(commands: Mapping[str, list[str]], stopped: asyncio.Event) -> None:
+    """A process for each, which is started again when it ends by itself."""
+    running = {name: spawn(command) for name, command in commands.items()}
+    try:
+        while not stopped.is_set():
+            for name, process in running.items():
+                if (status := process.poll()) is not None:
+                    logger.error("the process of %s ended with %d; again", name, status)
+                    running[name] = spawn(commands[name])
+            await asyncio.wait({asyncio.create_task(stopped.wait())}, timeout=1.0)
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            await asyncio.to_thread(process.wait)
+
+
+async def _tasks(works: Mapping[str, OwnedWork], stopped: asyncio.Event) -> None:
+    tasks = [asyncio.create_task(_again(work.run)) for work in works.values()]
+    logger.info("%d at work: %s", len(works), ", ".join(map(str, works.values())))
+    try:
+        await stopped.wait()
+    finally:
+        await end_tasks(*tasks)
+
+
+async def _again(run: Callable[..., Awaitable[None]]) -> None:
+    """Run one topic's work; what stops it stops no other one, and is tried again."""
+    while True:
+        try:
+            await run(pause=0.05)
+        except (SegmentError, PublishRefused) as error:
+            logger.error("%s; tried again every %.0f s", said(error), STOPPED)
+        except Exception:
+            logger.exception("a fault of Sequitur's")
+        await asyncio.sleep(STOPPED)
+
+
+def _status(run: Callable[[], int]) -> int:
+    log_to_stderr()
+    try:
+        return run()
+    except (*MISTAKES, SegmentError, ValueError) as error:
+        return cannot(error, logger)

@@ -1,0 +1,287 @@
+"""Units of work as commands: any number of processes, killed or ended, and each message once."""
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import aio_pika
+import orjson
+import pytest
+
+from checkout.rabbitmq import RabbitMQ
+from sequitur.cli.main import main
+from sequitur.route.loading import load_units
+from sequitur.route.transports import RABBITMQ, Transport
+from stores.segments import InboundMessage, SegmentError
+from stores.segments.transports.rabbitmq import RabbitLogin
+from tests.stores.segments.spool_transport import SpoolInbound, SpoolOutbound
+from topology.model.errors import DeclarationError, Malformed
+
+LINES = 1_500
+ROUTER = """
+[router]
+name = "shop"
+site = "berlin"
+[units]
+ledger = "sqlite:///FOLDER/ledger.db"
+errors = { transport = "disk", destination = "errors", attempts = 1 }
+lease = 1.0
+batch = { count = 40, idle = 0.002 }
+[transport.disk]
+kind = "files"
+folder = "."
+[transport.other]
+OTHER
+[source.lines]
+transport = "disk"
+place = "lines.txt"
+rules = ["even", "all"]
+[rule.even]
+when = { key = "even", equals = true }
+to = "some"
+[rule.all]
+when = { key = "n", exists = true }
+to = "all"
+[destination.some]
+transport = "disk"
+address = "even-ones"
+[destination.all]
+transport = "other"
+address = "QUEUE"
+"""
+SPOOL = f'kind = "{__name__}:spool"\nfolder = "FOLDER"'
+
+
+def spool(folder: str) -> Transport:
+    """A transport of one's own, by its name in the file."""
+    return Transport(
+        lambda topic, place: SpoolInbound(topic, Path(folder) / place),
+        lambda router: SpoolOutbound(Path(folder)),
+    )
+
+
+def written(folder: Path, other: str = SPOOL, queue: str = "spool", **changes: str) -> Path:
+    text = ROUTER.replace("OTHER", other).replace("FOLDER", str(folder)).replace("QUEUE", queue)
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "router.toml"
+    path.write_text(text)
+    return path
+
+
+def lines(folder: Path, numbers: Sequence[int]) -> None:
+    content = (orjson.dumps({"n": n, "even": n % 2 == 0}) + b"\n" for n in numbers)
+    (folder / "lines.txt").write_bytes(b"".join(content))
+
+
+def start(verb: str, router: Path, *more: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-m", "sequitur", "route", verb, str(router), *more])
+
+
+@pytest.fixture
+async def queue(rabbitmq_server: RabbitMQ, unique: Callable[[str], str]) -> str:
+    name = unique("all")
+    async with await RabbitLogin(rabbitmq_server.url).connect("test") as connection:
+        await (await connection.channel()).declare_queue(name, durable=True)
+    return name
+
+
+async def in_queue(server: RabbitMQ, name: str) -> list[aio_pika.abc.AbstractIncomingMessage]:
+    found = []
+    async with await RabbitLogin(server.url).connect("test") as connection:
+        queue = await (await connection.channel()).get_queue(name)
+        while (message := await queue.get(no_ack=True, fail=False)) is not None:
+            found.append(message)
+    return found
+
+
+async def test_whoever_is_killed_each_line_comes_in_order_and_only_a_queue_repeats_with_equal_ids(
+    tmp_path: Path,
+    rabbitmq_server: RabbitMQ,
+    queue: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines(tmp_path, range(LINES))
+    router = written(tmp_path, 'kind = "rabbitmq"', queue)
+    monkeypatch.setenv(RABBITMQ, rabbitmq_server.url)
+    roles = (
+        *(("consume",), ("consume",), ("publish", "--transport", "disk")),
+        *(("publish", "--transport", "other"), ("publish", "--transport", "other")),
+    )
+    running = [start(role[0], router, *role[1:]) for role in roles]
+    units = load_units(router)
+    chance, kills, deadline = random.Random(16), 0, time.monotonic() + 90
+
+    def progress() -> tuple[int, int, int]:
+        starts = sum(s.start for p in units.ledger.pairs() for s in units.ledger.chain(p).segments)
+        return units.ledger.positions("lines").get(0, 0), starts, sum(units.backlog().values())
+
+    size, before = (tmp_path / "lines.txt").stat().st_size, (0, 0, 0)
+    try:
+        while (now := progress())[0] < size or now[2]:
+            assert time.monotonic() < deadline, f"{now} of {size}, {kills} kills"
+            assert [each.poll() for each in running] == [None] * len(running)
+            if kills < 4 and now != before:
+                victim = chance.randrange(len(roles))
+                os.kill(running[victim].pid, signal.SIGKILL)
+                running[victim].wait()
+                running[victim] = start(roles[victim][0], router, *roles[victim][1:])
+                kills += 1
+            before = now
+            time.sleep(chance.uniform(0.3, 0.8))
+        for each in running:
+            each.terminate()
+        # -SIGTERM: one that was started a moment ago has not come to its own handler.
+        assert {0} <= {each.wait(20) for each in running} <= {0, -signal.SIGTERM}
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+    assert kills >= 3
+    even = [
+        orjson.loads(line)["n"]
+        for line in (tmp_path / "even-ones+lines.lines").read_bytes().splitlines()
+    ]
+    assert even == list(range(0, LINES, 2))
+    found = await in_queue(rabbitmq_server, queue)
+    once = {each.message_id: orjson.loads(each.body)["n"] for each in reversed(found)}
+    assert list(dict.fromkeys(orjson.loads(each.body)["n"] for each in found)) == [*range(LINES)]
+    assert len(once) == LINES, "what is repeated has the same id"
+    assert all(each.headers["sequitur-rules"] == "1" for each in found)
+    assert units.ledger.own_end("lines", "test") is not None, "SIGTERM lets go at once"
+
+
+def damaged(folder: Path) -> tuple[Path, str]:
+    """A router with one segment for its own transport whose first record is damaged."""
+    lines(folder, range(4))
+    router = written(folder)
+    units = load_units(router)
+    consumer = units.consumers("disk", "test")["lines"]
+
+    async def consumed() -> None:
+        while not await consumer.step():
+            pass
+        await consumer.stop()
+
+    asyncio.run(consumed())
+    (segment,) = [each for each in (folder / "segments").iterdir() if "+other+" in each.name]
+    with segment.open("r+b") as file:
+        file.seek(20)
+        file.write(b"\xff")
+    return router, segment.name
+
+
+def test_damage_is_listed_and_skipped_for_a_reason_that_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    router, name = damaged(tmp_path)
+    command = ["route", "segments", str(router)]
+    assert main(command) == 1
+    listed = {
+        line.split("\t")[1]: line.split("\t") for line in capsys.readouterr().out.splitlines()
+    }
+    assert listed["other"][2] == name
+    assert listed["other"][4:] == ["DAMAGED", "nobody"]
+    assert listed["disk"][4].endswith("to publish")
+    skip = [*command, "--skip", "lines", "--transport", "other"]
+    assert main(skip) == 2, "it needs a reason"
+    assert main([*skip, "--dry-run"]) == 0
+    assert main(command) == 1, "nothing was done"
+    assert main([*skip, "--reason", "a copy was lost, too"]) == 0
+    assert main(command) == 0
+    with sqlite3.connect(tmp_path / "ledger.db") as ledger:
+        rows = ledger.execute("SELECT router, name, start, reason FROM sequitur_skipped_damage")
+        assert rows.fetchall() == [("shop", name, 0, "a copy was lost, too")]
+    assert main([*skip, "--reason", "again"]) == 2, "there is no damage any more"
+
+
+def test_a_pair_that_stops_stops_no_other_and_goes_on_once_it_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router, _ = damaged(tmp_path)
+    units = load_units(router)
+    (tmp_path / "spool").mkdir()
+
+    async def once(transport: str) -> None:
+        publisher = units.publishers(transport, "test")["lines"]
+        try:
+            while await publisher.step():
+                pass
+        finally:
+            await publisher.stop()
+
+    asyncio.run(once("disk"))
+    assert len((tmp_path / "even-ones+lines.lines").read_bytes().splitlines()) == 2
+    with pytest.raises(SegmentError, match="damaged"):
+        asyncio.run(once("other"))
+
+
+def test_what_a_message_becomes_names_the_rules_and_where_it_came_from(tmp_path: Path) -> None:
+    units = load_units(written(tmp_path))
+    headers = (("h", b"1"), ("sequitur-rules", b"0"), ("h", b"\xff"))
+    value = b'{"n": 2, "even": true}'
+    made = units.route(InboundMessage("lines", 0, 7, 8, value, b"k", headers, "s", 3))
+    assert [(each.transport, each.destination) for each in made] == [
+        ("disk", "even-ones"),
+        ("other", "spool"),
+    ]
+    own = (("sequitur-rules", b"1"), ("sequitur-origin", b"lines/0/7"))
+    assert {each.headers for each in made} == {(headers[0], headers[2], *own)}
+    assert {(each.key, each.stream, each.sequence) for each in made} == {(b"k", "s", 3)}
+    assert units.route(InboundMessage("lines", 0, 8, 9, b'{"even": false}')) == []
+    assert units.counts["unrouted"] == 1
+    with pytest.raises(Malformed):
+        units.route(InboundMessage("lines", 0, 9, 10, b"no JSON"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({'site = "berlin"': ""}, "its site"),
+        ({'kind = "files"': 'kind = "fils"'}, "did you mean 'files'"),
+        ({'folder = "."': 'folders = "."'}, "transport 'disk'.*folders"),
+        ({"lease = 1.0": "leese = 1.0"}, "units.*leese"),
+        ({"count = 40": "count = 0"}, "count is 0"),
+        ({'transport = "other"': 'transport = "others"'}, "destination 'all'.*'others'"),
+        ({'errors = { transport = "disk"': 'errors = { transport = "no"'}, "units: errors.*'no'"),
+        ({"FOLDER": "", SPOOL: 'kind = "rabbitmq"'}, f"set {RABBITMQ}"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(
+    changes: dict[str, str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(RABBITMQ, raising=False)
+    other = changes.pop(SPOOL, SPOOL)
+    changes.pop("FOLDER", None)
+    with pytest.raises(DeclarationError, match=reason):
+        load_units(written(tmp_path, other, **changes))
+
+
+@pytest.mark.integration
+def test_no_secret_is_on_a_command_line_or_in_an_error(tmp_path: Path) -> None:
+    (tmp_path / "rabbit.url").write_text("amqp://me:geheim@127.0.0.1:9/\n")
+    router = written(tmp_path, 'kind = "rabbitmq"\nurl = "@rabbit.url"', "q")
+    lines(tmp_path, range(2))
+    command = [sys.executable, "-m", "sequitur", "route", "publish", str(router)]
+    consuming = start("consume", router)
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as publishing:
+        shown = Path(f"/proc/{publishing.pid}/cmdline").read_bytes()
+        assert publishing.stderr is not None
+        for line in publishing.stderr:
+            shown += line
+            if b"starts over: RabbitMQ" in line:
+                break
+        publishing.terminate()
+        shown += publishing.stderr.read()
+    consuming.terminate()
+    assert [consuming.wait(20), publishing.wait(20)] == [0, 0]
+    assert b"starts over: RabbitMQ" in shown
+    assert b"geheim" not in shown

@@ -1,0 +1,73 @@
+"""Parts are killed at steps of the save store, for each pair of transports; faults are noticed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from checkout.rabbitmq import RabbitMQ
+from soak_segments.__main__ import WAYS, differences, run_round
+from soak_segments.media import MEDIA, FileMedium
+from soak_segments.part import Setting
+from tests.conftest import BrokerAddress
+
+STORES = ("rows, postgresql", "files, sqlite", "rows, sqlite")
+PAIRS = [f"{one} → {other}" for one in MEDIA for other in MEDIA]
+SHORT = [f"{pair}, {STORES[n % 3]}" for n, pair in enumerate(PAIRS)]
+RABBIT = [n for n, way in enumerate(SHORT) if "rabbitmq" in way]
+pytestmark = pytest.mark.integration
+
+
+def short_round(number: int, folder: Path, **servers: str) -> None:
+    """The consumer and the publisher are killed at two steps each; all pairs have all of these."""
+    assert SHORT[number] in WAYS
+    done = run_round(servers, SHORT[number], folder, number, 4, 1 + number, stride=len(SHORT))
+    assert sum(done.harms.values()) == 4
+
+
+@pytest.mark.parametrize("number", sorted({*range(len(SHORT))} - {*RABBIT}))
+def test_nothing_is_lost_or_repeated_whichever_step_dies(
+    number: int, broker: BrokerAddress, tmp_path: Path
+) -> None:
+    short_round(number, tmp_path, kafka=broker.address)
+
+
+@pytest.mark.parametrize("number", RABBIT)
+def test_into_and_out_of_rabbitmq_only_what_is_in_doubt_comes_again(
+    number: int, broker: BrokerAddress, rabbitmq_server: RabbitMQ, tmp_path: Path
+) -> None:
+    short_round(number, tmp_path, kafka=broker.address, rabbitmq=rabbitmq_server.url)
+
+
+LINES = ["0:0", "0:1", "1:0", "0:2", "0:3", "1:1"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        (LINES, None),
+        ([*LINES, "1:1"], "1 messages came again"),
+        (LINES[:-1], r"\[\] came, \['1:1'\] were sent"),
+        (LINES[::-1], r"\['0:3', '0:2', '0:1', '0:0'\] came"),
+    ],
+)
+def test_what_is_wrong_is_noticed(lines: list[str], wrong: str | None, tmp_path: Path) -> None:
+    setting = Setting("files", "files", "files", "", tmp_path, {}, "x")
+    (tmp_path / "out").mkdir()
+    for name in setting.destinations:
+        some = [each for each in lines if name in setting.route(each)]
+        (tmp_path / "out" / f"{name}+x.lines").write_text("\n".join(some))
+    found = [*differences(setting, {0: 4, 1: 2}, kills=9)]
+    if wrong is None:
+        assert found == []
+    else:
+        assert any(re.search(wrong, each) for each in found), found
+
+
+def test_a_repetition_has_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = Setting("files", "files", "files", "", tmp_path, {}, "x")
+    monkeypatch.setattr(FileMedium, "repeats", 1)
+    for ids, count in ((("i", "i"), 0), (("i", "j"), 1)):
+        monkeypatch.setattr(FileMedium, "got", lambda self, name, ids=ids: [
+            ("0:0", each) for each in ids if name.endswith("a")])  # fmt: skip
+        assert len([*differences(setting, {0: 1}, kills=1)]) == count

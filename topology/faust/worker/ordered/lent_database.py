@@ -1,0 +1,115 @@
+"""The database whose connections are lent: what is done there, in threads."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Executable, Result, text
+
+from stores.db.dialect import begin_writing
+from stores.db.engines import open_engine
+from topology.faust.worker.ordered.handler_threads import HandlerThreads
+from topology.faust.worker.ordered.lease import Lease, or_away
+
+LOCK = 10
+"""Seconds that a statement waits for a lock that nobody gives up, as of another process."""
+STATEMENT = 60
+"""Seconds that a statement may take."""
+IDLE = 300
+"""Seconds after which the server ends a transaction of a worker that hangs."""
+
+_BEGIN = text(
+    "SELECT pg_backend_pid(), set_config('lock_timeout', :lock, true), "
+    "set_config('statement_timeout', :statement, true), "
+    "set_config('idle_in_transaction_session_timeout', :idle, true)"
+)
+_LIMITS = {"lock": f"{LOCK}s", "statement": f"{STATEMENT}s", "idle": f"{IDLE}s"}
+_BLOCKERS = text("SELECT unnest(pg_blocking_pids(:pid))")
+
+Found = TypeVar("Found")
+
+
+class LentDatabase:
+    """The engine of a partition and its threads; what is lost there is a DatabaseAway.
+
+    Args:
+        url: the database, as `stores.db.engines.open_engine` takes it.
+        view: `topology.view`.
+        workers: of the view.
+
+    Attributes:
+        most: transactions side by side: as many as workers, in SQLite one.
+    """
+
+    def __init__(self, url: str, view: str, workers: int) -> None:
+        self._engine = open_engine(url, max_overflow=2, pool_size=workers)
+        self._postgresql = self._engine.dialect.name == "postgresql"
+        if self._postgresql:
+            # Under a stricter one, each turn would fail for the sake of the one before it.
+            self._engine = self._engine.execution_options(isolation_level="READ COMMITTED")
+        self.most = workers if self._postgresql else 1
+        self._threads = HandlerThreads(2 * workers + 2, f"sequitur {view} SQL")
+
+    def in_thread(self, work: Callable[[], Found]) -> asyncio.Future[Found]:
+        """Do it in a thread. Raises DatabaseAway."""
+        return asyncio.wrap_future(self._threads.submit(partial(or_away, work)))
+
+    async def in_transaction(self, work: Callable[[Connection], Found]) -> Found:
+        """Do it in a transaction of its own."""
+
+        def run() -> Found:
+            with self._engine.begin() as connection:
+                if self._postgresql:
+                    connection.execute(_BEGIN, _LIMITS)
+                return work(connection)
+
+        return await self.in_thread(run)
+
+    def begun(self, lease: Lease) -> asyncio.Future[None]:
+        """Give a lease its connection, with a transaction."""
+
+        def begin() -> None:
+            connection = lease.connection = self._engine.connect()
+            if self._postgresql:
+                lease.pid = connection.execute(_BEGIN, _LIMITS).scalar()
+            else:
+                begin_writing(connection)
+
+        return self.in_thread(begin)
+
+    def executed(
+        self, lease: Lease, statement: Executable, parameters: Any
+    ) -> asyncio.Future[Result[Any]]:
+        """Run a statement; all its rows are read."""
+
+        def execute() -> Result[Any]:
+            assert lease.connection is not None
+            result = lease.connection.execute(statement, parameters)
+            return result.freeze()() if result.returns_rows else result
+
+        return self.in_thread(execute)
+
+    def committed(self, lease: Lease, add: Callable[[Connection], None]) -> asyncio.Future[None]:
+        """Commit a lease's transaction, with what `add` does in it."""
+
+        def commit() -> None:
+            assert lease.connection is not None
+            add(lease.connection)
+            lease.connection.commit()
+
+        return self.in_thread(commit)
+
+    def blockers(self, pid: int | None) -> asyncio.Future[set[int]]:
+        """Those whose locks this one waits for."""
+
+        def look() -> set[int]:
+            with self._engine.connect() as connection:
+                return set(connection.execute(_BLOCKERS, {"pid": pid}).scalars())
+
+        return self.in_thread(look)
+
+    async def close(self) -> None:
+        """Let threads and connections go."""
+        self._threads.close()
+        await asyncio.to_thread(self._engine.dispose)
