@@ -114,7 +114,8 @@ class StreamPartition(Partition):
             return
         start = clamp_to_log_start(self.source, min(w.again.first for w in found), first)
         await read_waits(self._context.app, self.source, found, start)
-        unit = CommitUnit(*self.source, rows={each.view.name: each.unit_rows() for each in found})
+        unit = CommitUnit(self.source.topic, self.source.partition)
+        unit.rows = {each.view.name: each.unit_rows() for each in found}
         ends = await writer.commit(unit, self.source)
         for name, rows in unit.rows.items():
             await write(tables[name], [*rows, in_step_row(wall())], ends.get(name))
