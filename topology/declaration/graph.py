@@ -118,6 +118,10 @@ class Graph(SideTopics):
         for side in (*self.side_topics, self.clock_topic, f"{self.name}.dead-records"):
             if name == alike(side):
                 return f"the topic {side!r}"
+        for route in self._routes.values():
+            for what, own in (("control", route.control), ("trails", route.trails)):
+                if name == alike(own):
+                    return f"the {what} topic of route({route.name!r})"
         for view in (*self._views, *self._parallel, *new):
             for what, own in self._topics_of(view).items():
                 if name == alike(own):

@@ -1,14 +1,21 @@
 """A stage that routes: messages of topics, by rules, to the topics of their destinations."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from topology.declaration.graph import Graph
 from topology.declaration.source_checks import check_partitions
 from topology.model.closest import closest
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name, checked_topic
-from topology.routing import RuleSet
+from topology.routing import Load, RuleSet
+
+Reload = Callable[[Load, RuleSet | None], RuleSet]
+"""What is to be loaded, and the rules before it, None to load all → the rules of that number."""
+
+TrailFunction = Callable[[dict[str, Any]], Mapping[str, Any] | None]
+"""A trail, as `Routing.as_dict` gives it → what is written instead, None to write nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,12 +27,22 @@ class Route:
         rules: by which it routes; their sources are the topics that it reads.
         partitions: of those topics.
         to: destination → topic.
+        reload: makes a version of the rules; None where they stay as they were declared.
+        control: the topic by which its processes agree on a version.
+        trails: the topic that trails go to, in the transaction that routes; empty for the log.
+        trail_function: sees each trail, and returns what is written; None to drop it.
+        attempts: how often a message is tried before it has failed.
     """
 
     name: str
     rules: RuleSet
     partitions: int
     to: Mapping[str, str]
+    reload: Reload | None = None
+    control: str = ""
+    trails: str = ""
+    trail_function: TrailFunction | None = None
+    attempts: int = 1
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -52,6 +69,10 @@ class Routing(Graph):
         rules: RuleSet,
         partitions: int = 4,
         to: Mapping[str, str] | None = None,
+        reload: Reload | None = None,
+        trails: Literal["log", "topic"] = "log",
+        trail_function: TrailFunction | None = None,
+        attempts: int = 1,
     ) -> Route:
         """Route the messages of topics to the topics of their destinations, exactly once.
 
@@ -65,6 +86,17 @@ class Routing(Graph):
             rules: their sources are the topics that are read.
             partitions: of those topics.
             to: destination → topic, of destinations that are not called like their topics.
+            reload: makes the next version of the rules when an application says, in the topic
+                `<topology>.<name>.control`, that tables are stale: a function of a `Load` and of
+                the rules before it (None where everything is to be loaded), called in a thread.
+                With it, all workers route by the version that they agree on. It has the sources
+                and destinations of `rules`.
+            trails: where trails go that a control record asks for: `"log"`, by a thread that
+                drops what it cannot keep up with, or `"topic"`, `<topology>.<name>.trails`, in
+                the transaction that routes. They need `reload`.
+            trail_function: sees each trail before it is written, as a dictionary, and returns
+                what is written instead; None to drop it. A trail on which it fails is dropped.
+            attempts: how often a message whose module or transformation fails is tried.
 
         Returns:
             The stage.
@@ -75,6 +107,8 @@ class Routing(Graph):
         what = f"route({checked_name('route', name)!r})"
         if not isinstance(rules, RuleSet):
             raise DeclarationError(f"{what}: rules={rules!r}; give a RuleSet")
+        if reload is not None and not callable(reload):
+            raise DeclarationError(f"{what}: reload={reload!r}; give a function")
         if name in self._routes or name in self._views or name in self._parallel:
             raise DeclarationError(f"{what} exists twice; give each its own name")
         for topic in rules.sources:
@@ -88,5 +122,16 @@ class Routing(Graph):
                 raise DeclarationError(f"{what}: topic {topic!r} is read by it; that has no end")
             if use := self._own_use(topic):
                 raise DeclarationError(f"{what}: destination {topic!r} is {use}; name another")
-        self._routes[name] = made = Route(name, rules, partitions, topics)
+        if trails not in ("log", "topic"):
+            raise DeclarationError(f"{what}: trails={trails!r}; give 'log' or 'topic'")
+        if isinstance(attempts, bool) or not isinstance(attempts, int) or not 1 <= attempts <= 100:
+            raise DeclarationError(f"{what}: attempts={attempts!r}; give a number from 1 to 100")
+        control = f"{self.name}.{name}.control"
+        told = f"{self.name}.{name}.trails" if trails == "topic" else ""
+        for topic in (control, told):
+            if topic and (use := self._own_use(topic)):
+                raise DeclarationError(f"{what}: its topic {topic!r} is {use}; rename the stage")
+        self._routes[name] = made = Route(
+            name, rules, partitions, topics, reload, control, told, trail_function, attempts
+        )
         return made

@@ -17,7 +17,8 @@ class IntakeCounts:
     read: messages read. malformed, unknown: of them, those that became no event. The rest are
     events: each view of the source receives all of them, or the by-stream topic does. held: how
     often the partition waited for slower ones of its source. passed: how often it did not wait
-    for one any longer; see `topology.engine.partition.alignment`.
+    for one any longer; see `topology.engine.partition.alignment`. rules: the version of the rules
+    that routed up to the offset, 0 where the processes do not agree on versions.
     """
 
     read: int = 0
@@ -25,6 +26,7 @@ class IntakeCounts:
     unknown: int = 0
     held: int = 0
     passed: int = 0
+    rules: int = 0
 
     @property
     def events(self) -> int:

@@ -1,6 +1,9 @@
 """Routes one partition of a topic: each message to the topics of its destinations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
 
 from topology.declaration.route import Route
 from topology.declaration.side_topics import SideTopics
@@ -10,33 +13,51 @@ from topology.engine.stream_task import malformed
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Message
 from topology.model.origin_headers import ORIGIN, origin
+from topology.routing import Endpoint, Made, Routing, Trace
+
+TRAIL = "sequitur-trail"
+"""The header of a message that failed: how the rules looked at it."""
+TRAIL_BYTES = 8_000
+"""Bytes of that header, at most."""
+RECORD_BYTES = 512 << 10
+"""Bytes of a trail's record, at most."""
 
 
 class RouteTask:
-    """Routes messages. intake: what became of them; those without a destination are unknown."""
+    """Routes messages.
+
+    Attributes:
+        intake: what became of them; those without a destination are unknown.
+        rules: by which it routes from now on.
+        trace: which trails are written from now on.
+        log_trail: takes a trail, where they do not go to a topic.
+    """
 
     def __init__(
         self, topology: SideTopics, route: Route, intake: IntakeCounts | None = None
     ) -> None:
-        self._topology, self._route = topology, route
+        self._topology, self._route, self._to = topology, route, route.to
+        self.rules = route.rules
+        self.trace = Trace()
+        self.log_trail: Callable[[Routing], None] = lambda _: None
         self.intake = IntakeCounts() if intake is None else intake
 
     def process(self, records: Sequence[Message], now: int) -> CommitUnit:
         """One step: each message once to each of its destinations, or to the malformed topic."""
         last = records[-1]
         unit = CommitUnit(last.topic, last.partition, last.offset + 1, now=now)
-        rules, to = self._route.rules, self._route.to
+        detail, every = self.trace.detail, self.trace.every
+        lost: dict[str, int] = {}
         for record in records:
             try:
-                if isinstance(record, Damaged):
-                    raise Malformed(record.reason)
-                routing = rules.route(record)
-                if routing.reason is not None:
-                    raise Malformed(routing.reason)
-                made = rules.make(routing)
+                routing, made = self._routed(record)
             except Malformed as reason:
                 malformed(self._topology, record, unit, reason, now)
+                self._add_trail(unit, record)
                 continue
+            finally:
+                if detail != "none" and record.offset % every == 0:
+                    self._trail(record, unit, now, lost)
             if not routing.destinations:
                 unit.unknown += 1
                 continue
@@ -44,9 +65,66 @@ class RouteTask:
             # Without a key, the partition that it comes from decides, so that the order stays.
             sent = unit.colocated if record.key is None else unit.keyed
             for each in made:
-                sent[to[each.destination]].append((record.key, each.content, now, headers))
+                topic = endpoint_topic(self._to[each.destination], each)
+                sent[topic].append((record.key, each.content, now, headers))
+        unit.reports += [f"{n} trails are not written: {why}" for why, n in lost.items()]
         self.intake.read += len(records)
         self.intake.malformed += unit.malformed
         self.intake.unknown += unit.unknown
         unit.intake = encode_intake(self.intake)
         return unit
+
+    def _routed(self, record: Message) -> tuple[Routing, list[Made]]:
+        """Where a message goes, and as what, after as many attempts as it has. Raises Malformed."""
+        if isinstance(record, Damaged):
+            raise Malformed(record.reason)
+        rules, attempts = self.rules, self._route.attempts
+        while True:
+            attempts -= 1
+            try:
+                routing = rules.route(record)
+                if routing.reason is not None:
+                    raise Malformed(routing.reason)
+                return routing, rules.make(routing)
+            except Malformed:
+                if attempts <= 0:
+                    raise
+
+    def _add_trail(self, unit: CommitUnit, record: Message) -> None:
+        """Note at the message that failed how the rules looked at it."""
+        if not isinstance(record, Damaged):
+            trail = str(self.rules.route(record, "all")).encode("utf-8", "backslashreplace")
+            headers = unit.keyed[self._topology.malformed_topic][-1][3]
+            headers.insert(-2, (TRAIL, trail[:TRAIL_BYTES]))
+
+    def _trail(self, record: Message, unit: CommitUnit, now: int, lost: dict[str, int]) -> None:
+        """Write a message's trail: with the unit, or by the log."""
+        if isinstance(record, Damaged):
+            return
+        routing = self.rules.route(record, self.trace.detail)
+        if not self._route.trails:
+            self.log_trail(routing)
+            return
+        try:
+            data = trail_data(self._route, routing)
+            value = None if data is None else orjson.dumps(data, default=str)
+        except Exception as error:
+            value, why = None, f"{type(error).__name__}"
+            lost[why] = lost.get(why, 0) + 1
+        if value is not None and len(value) > RECORD_BYTES:
+            lost["too large"] = lost.get("too large", 0) + 1
+        elif value is not None:
+            out = record.key, value, now, [(ORIGIN, origin(record)), routing.header]
+            unit.colocated[self._route.trails].append(out)
+
+
+def trail_data(route: Route, routing: Routing) -> Mapping[str, Any] | None:
+    """A trail as the stage's function lets it be written; None if it drops it."""
+    found = routing.as_dict()
+    return found if route.trail_function is None else route.trail_function(found)
+
+
+def endpoint_topic(topic: str, endpoint: Made | Endpoint) -> str:
+    """Where an endpoint reads: the destination's topic, or one beside it that has its name."""
+    own = endpoint.endpoint if isinstance(endpoint, Made) else endpoint.name
+    return topic if own == endpoint.destination else f"{topic}.{own}"

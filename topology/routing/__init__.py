@@ -9,10 +9,14 @@ from topology.routing.agreement import (
     Loaded,
     Proposal,
     Propose,
+    Register,
+    Trace,
+    Unregister,
 )
 from topology.routing.comparison import Comparison, compare
 from topology.routing.conditions import Condition, Nested, all_of, any_of, none_of, when
 from topology.routing.configuration import read_csv, read_json, read_toml, rules_from
+from topology.routing.control_records import decode_control, encode_control
 from topology.routing.formats import Endpoint, FormatPlan, Formats, Made
 from topology.routing.introspect import CsvKeys, FixKeys, FunctionKeys, JsonKeys, KeyModule, XmlKeys
 from topology.routing.member import Load, Member
@@ -48,18 +52,23 @@ __all__ = [
     "Nested",
     "Proposal",
     "Propose",
+    "Register",
     "RoutedSource",
     "Routing",
     "Rule",
     "RuleSet",
     "RuleStep",
     "Target",
+    "Trace",
     "Trail",
     "Transformation",
+    "Unregister",
     "XmlKeys",
     "all_of",
     "any_of",
     "compare",
+    "decode_control",
+    "encode_control",
     "none_of",
     "outbound_table",
     "read_csv",

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import get_args
 
 from topology.model.printable import printable
+from topology.routing.formats import Endpoint
+from topology.routing.trail import Detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,49 @@ class Propose:
     """All processes are to load a next version.
 
     Args:
-        stale: keymaps to load again; sources that use them pause meanwhile.
+        stale: keymaps to load again; sources that use them pause meanwhile. None of them: all
+            that there is, while messages are routed by what is there.
         rules: which configuration to load, in the words of whoever loads it; None to keep it.
+        above: a version that was used already; the next one is higher.
+        who: says so.
+        why: in that one's words.
     """
 
     stale: frozenset[str] = frozenset()
     rules: str | None = None
+    above: int = 0
+    who: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """An endpoint reads a destination from the next version on.
+
+    Args:
+        endpoint: it, in place of another of its name.
+        who: says so.
+        why: in that one's words.
+    """
+
+    endpoint: Endpoint
+    who: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unregister:
+    """An endpoint reads nothing from the next version on.
+
+    Args:
+        endpoint: its name.
+        who: says so.
+        why: in that one's words.
+    """
+
+    endpoint: str
+    who: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +112,34 @@ class Failed:
     reason: str
 
 
-ControlRecord = Joined | Left | Propose | Loaded | Failed
-"""What the log has: a process came or went, asks for tables, has loaded a version, or could not."""
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """From now on, trails of messages are written.
+
+    Args:
+        detail: how much they tell: `"none"`, `"fired"` or `"all"`.
+        every: of so many offsets one.
+        who: says so.
+        why: in that one's words.
+
+    Raises:
+        ValueError: a value is wrong.
+    """
+
+    detail: Detail = "none"
+    every: int = 1
+    who: str = ""
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if self.detail not in get_args(Detail) or self.every < 1:
+            raise ValueError(f"detail {printable(self.detail)!r}, every {self.every}")
+
+
+ControlRecord = Joined | Left | Propose | Register | Unregister | Trace | Loaded | Failed
+"""What the log has: a process came or went, somebody asks for a version, or registers what reads
+one, or wants trails, and a process has loaded a version, or could not."""
+_NO_ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +150,16 @@ class Proposal:
         version: its number.
         stale: the keymaps to load again.
         rules: the configuration.
+        fresh: whether everything is to be loaded, not the stale keymaps alone.
+        endpoints: name → what is registered.
         loaded: process → the digest of what it loaded.
     """
 
     version: int
     stale: frozenset[str]
     rules: str | None
+    fresh: bool
+    endpoints: Mapping[str, Endpoint]
     loaded: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -101,19 +171,23 @@ class Agreement:
         version: of the rules that are decided, 0 before the first.
         digest: of their content.
         rules: which configuration they are.
+        endpoints: name → what is registered.
         highest: the highest version that was ever proposed; numbers are not used twice.
         proposal: the version that is being loaded, None if none is.
         processes: who takes part.
         refused: why the last proposal came to nothing, None if it did not.
+        trace: which trails are written.
     """
 
     version: int = 0
     digest: str = ""
     rules: str | None = None
+    endpoints: Mapping[str, Endpoint] = field(default_factory=lambda: _NO_ENDPOINTS)
     highest: int = 0
     proposal: Proposal | None = None
     processes: frozenset[str] = frozenset()
     refused: str | None = None
+    trace: Trace = Trace()
 
     def after(self, record: ControlRecord) -> "Agreement":
         """Return the agreement after the next record of the log.
@@ -126,8 +200,15 @@ class Agreement:
                 return replace(self, processes=self.processes | {process})._decided()
             case Left(process):
                 return replace(self, processes=self.processes - {process})._decided()
-            case Propose(stale, rules):
-                return self._proposed(stale, rules)
+            case Propose(stale, rules, above):
+                return self._proposed(stale, rules, fresh=not stale, above=above)
+            case Register(endpoint):
+                return self._proposed(endpoints={**self._registered, endpoint.name: endpoint})
+            case Trace():
+                return replace(self, trace=record)
+            case Unregister(name):
+                kept = {own: each for own, each in self._registered.items() if own != name}
+                return self._proposed(endpoints=kept)
             case Loaded(process, version, digest):
                 open_ = self.proposal
                 if open_ is None or open_.version != version or process not in self.processes:
@@ -141,13 +222,27 @@ class Agreement:
                 why = f"{printable(process)} could not load it: {printable(reason, 300)}"
                 return self._refused(why)
 
-    def _proposed(self, stale: frozenset[str], rules: str | None) -> "Agreement":
+    @property
+    def _registered(self) -> Mapping[str, Endpoint]:
+        return self.endpoints if self.proposal is None else self.proposal.endpoints
+
+    def _proposed(
+        self,
+        stale: frozenset[str] = frozenset(),
+        rules: str | None = None,
+        *,
+        fresh: bool = False,
+        above: int = 0,
+        endpoints: Mapping[str, Endpoint] | None = None,
+    ) -> "Agreement":
         # What is being loaded may have been read before this notice: it begins again, with both.
         before = self.proposal
         if before is not None:
-            stale, rules = stale | before.stale, rules or before.rules
-        proposal = Proposal(self.highest + 1, stale, rules or self.rules)
-        return replace(self, highest=proposal.version, proposal=proposal, refused=None)
+            stale, rules, fresh = stale | before.stale, rules or before.rules, fresh or before.fresh
+        kept = self._registered if endpoints is None else MappingProxyType(dict(endpoints))
+        version = max(self.highest, above) + 1
+        proposal = Proposal(version, stale, rules or self.rules, fresh, kept)
+        return replace(self, highest=version, proposal=proposal, refused=None)
 
     def _decided(self) -> "Agreement":
         open_ = self.proposal
@@ -157,7 +252,12 @@ class Agreement:
         if len(digests) > 1:
             return self._refused("the processes loaded different tables; load them once more")
         return replace(
-            self, version=open_.version, digest=digests.pop(), rules=open_.rules, proposal=None
+            self,
+            version=open_.version,
+            digest=digests.pop(),
+            rules=open_.rules,
+            endpoints=open_.endpoints,
+            proposal=None,
         )
 
     def _refused(self, why: str) -> "Agreement":

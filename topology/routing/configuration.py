@@ -105,14 +105,6 @@ def rules_from(
             outbound[name] = {tag: _target(f"{what}{tag!r}", to) for tag, to in own.items()}
             given = {**given, "outbound": name}
         rules.append(_rule(name, given))
-    loaded = {**(tables or {})}
-    keymaps = []
-    for name, given in parts["keymap"].items():
-        only(f"keymap {name!r}", given, ("entries", "otherwise"))
-        if "entries" not in given:
-            known(name, loaded, f"keymap {name!r} has no entries", "loaded table")
-        entries = given.get("entries", loaded.get(name))
-        keymaps.append(Keymap(name, entries, otherwise=given.get("otherwise", ())))
     destinations = {}
     for name, given in parts["destination"].items():
         only(f"destination {name!r}", given, ("format",))
@@ -127,7 +119,7 @@ def rules_from(
         sources=[_made(RoutedSource, "source", "topic", n, g) for n, g in parts["source"].items()],
         rules=rules,
         destinations=destinations,
-        keymaps=keymaps,
+        keymaps=keymaps_from(data, tables),
         outbound=outbound,
         modules=modules,
         transformations=[
@@ -135,6 +127,27 @@ def rules_from(
             for name, given in parts["transformation"].items()
         ],
     )
+
+
+def keymaps_from(data: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> list[Keymap]:
+    """Make the keymaps of a configuration, whatever else it has.
+
+    Args:
+        data: what `read_toml` or `read_json` gave.
+        tables: keymap → entries or rows, of those that have no `entries` in the data.
+
+    Raises:
+        DeclarationError: something in them is wrong; the text names it.
+    """
+    loaded = {**(tables or {})}
+    keymaps = []
+    for name, given in _parts("keymap", data.get("keymap", {})).items():
+        only(f"keymap {name!r}", given, ("entries", "otherwise"))
+        if "entries" not in given:
+            known(name, loaded, f"keymap {name!r} has no entries", "loaded table")
+        entries = given.get("entries", loaded.get(name))
+        keymaps.append(Keymap(name, entries, otherwise=given.get("otherwise", ())))
+    return keymaps
 
 
 def only(what: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 from topology.routing.agreement import Agreement, ControlRecord, Failed, Loaded, Proposal
+from topology.routing.formats import Endpoint
 from topology.routing.rule_set import RuleSet
 
 
@@ -16,11 +17,15 @@ class Load:
         version: the number that the rules get.
         stale: the keymaps to load again; the others are taken from the version before.
         rules: the configuration to load; None to take that of the version before.
+        fresh: whether everything is to be loaded, not the stale keymaps alone.
+        endpoints: what is registered.
     """
 
     version: int
     stale: frozenset[str]
     rules: str | None
+    fresh: bool = True
+    endpoints: tuple[Endpoint, ...] = ()
 
 
 class Member:
@@ -76,9 +81,11 @@ class Member:
         open_: Proposal | None = at.proposal
         if open_ is not None:
             have = self._next is not None and self._next.number == open_.version
-            return None if have else Load(open_.version, open_.stale, open_.rules)
+            own = tuple(open_.endpoints.values())
+            return None if have else Load(open_.version, open_.stale, open_.rules, open_.fresh, own)
         if at.version and self.current is None:
-            return Load(at.version, frozenset(), at.rules)
+            own = tuple(at.endpoints.values())
+            return Load(at.version, frozenset(), at.rules, True, own)
         return None
 
     def loaded(self, rules: RuleSet) -> Loaded | None:
@@ -105,6 +112,13 @@ class Member:
                 )
             self._current = rules
         return None
+
+    def answer(self) -> Loaded | None:
+        """Say again that the proposed version is loaded, if the log has not counted that."""
+        open_, rules = self.agreement.proposal, self._next
+        if open_ is None or rules is None or rules.number != open_.version:
+            return None
+        return None if self.process in open_.loaded else self.loaded(rules)
 
     def failed(self, version: int, reason: str) -> Failed | None:
         """Say that a version could not be loaded.

@@ -40,6 +40,7 @@ class RuleSet:
         outbound: outbound tables by name: as `outbound_table` makes them, or what it takes.
         modules: introspection modules by name.
         transformations: the plug-ins.
+        endpoints: who else reads destinations, in formats of their own.
 
     Raises:
         DeclarationError: a name is unknown, rules go in a circle, or a format does not fit.
@@ -56,6 +57,7 @@ class RuleSet:
         outbound: Mapping[str, Any] | None = None,
         modules: Mapping[str, KeyModule] | None = None,
         transformations: Iterable[Transformation] = (),
+        endpoints: Iterable[Endpoint] = (),
     ) -> None:
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number < 2**63:
             raise DeclarationError(f"rules: version {number!r}; versions are numbers from 1")
@@ -66,8 +68,20 @@ class RuleSet:
         self.outbound = {n: outbound_table(n, t) for n, t in (outbound or {}).items()}
         self.modules = dict(modules or {})
         self.destinations = {checked_name("destination", n): f for n, f in destinations.items()}
-        endpoints = [Endpoint(name, name, form) for name, form in self.destinations.items() if form]
-        self.formats = Formats(transformations, endpoints)
+        self.registered = tuple(endpoints)
+        read = {each.destination for each in self.registered}
+        own = {
+            name: Endpoint(name, name, form)
+            for name, form in self.destinations.items()
+            if form or name in read  # who reads a destination takes nothing from its topic
+        }
+        for each in self.registered:
+            if each.name != each.destination and each.name in self.destinations:
+                raise DeclarationError(
+                    f"endpoint {each.name!r}: a destination is called so; name it otherwise"
+                )
+            own[each.name] = each
+        self.formats = Formats(transformations, own.values())
         if len(self.rules) > MOST_RULES:
             raise DeclarationError(f"rules: {len(self.rules)} of them; the limit is {MOST_RULES}")
         if not self.sources:
@@ -213,15 +227,33 @@ class RuleSet:
         for keymap in keymaps:
             known(keymap.name, kept, f"rules, version {number}", "keymap")
             kept[keymap.name] = keymap
+        return self._with(number, kept.values(), self.registered)
+
+    def with_endpoints(self, number: int, endpoints: Iterable[Endpoint]) -> "RuleSet":
+        """Return the rules with other endpoints registered.
+
+        Args:
+            number: of the version.
+            endpoints: all that are registered.
+
+        Raises:
+            DeclarationError: one reads what nothing makes, or has an unknown destination.
+        """
+        return self._with(number, self.keymaps.values(), endpoints)
+
+    def _with(
+        self, number: int, keymaps: Iterable[Keymap], endpoints: Iterable[Endpoint]
+    ) -> "RuleSet":
         return RuleSet(
             number,
             sources=self.sources.values(),
             rules=self.rules.values(),
             destinations=self.destinations,
-            keymaps=kept.values(),
+            keymaps=keymaps,
             outbound=self.outbound,
             modules=self.modules,
             transformations=self.formats.transformations.values(),
+            endpoints=endpoints,
         )
 
     @cached_property
@@ -233,6 +265,7 @@ class RuleSet:
             {name: dict(table) for name, table in self.outbound.items()},
             self.modules,
             [*self.formats.transformations.values()],
+            sorted(self.formats.endpoints.items()),
         ]
         options = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_SORT_KEYS
         try:

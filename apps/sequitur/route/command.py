@@ -18,6 +18,16 @@ from sequitur.cli.options import BROKER, COUNT, FILE, properties_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
+from sequitur.route.auditing import audit
+from sequitur.route.control_commands import (
+    formats,
+    register,
+    reload,
+    serve,
+    status,
+    trails,
+    unregister,
+)
 from sequitur.route.loading import load_rules
 from sequitur.route.messages import of_file, of_topic
 from sequitur.route.unit_commands import consume, publish, segments
@@ -39,6 +49,10 @@ def command() -> None:
     sequitur route explain rules.toml message.json
     sequitur route dry-run rules.toml messages.ndjson
     sequitur route compare rules.toml new.toml --from orders
+    sequitur route serve router.toml
+    sequitur route reload router.toml makers
+    sequitur route status router.toml
+    sequitur route audit router.toml
     sequitur route consume router.toml
     sequitur route publish router.toml
     sequitur route segments router.toml
@@ -48,7 +62,19 @@ def command() -> None:
     """
 
 
-for each in (consume, publish, segments):
+for each in (
+    serve,
+    reload,
+    status,
+    audit,
+    formats,
+    trails,
+    register,
+    unregister,
+    consume,
+    publish,
+    segments,
+):
     command.add_command(each)
 
 

@@ -12,10 +12,13 @@ from stores.db.urls import read_url
 from topology.model.dotted import load
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
-from topology.routing import RuleSet, read_csv, read_json, read_toml, rules_from
-from topology.routing.configuration import only
+from topology.routing import Load, RuleSet, read_csv, read_json, read_toml, rules_from
+from topology.routing.configuration import keymaps_from, only
+from topology.routing.transformations import known
 
 _PLACES = ("file", "function", "query")
+ROUTER = ("name", "site", "broker", "partitions", "trails", "trail_function", "attempts")
+"""What the table `[router]` may have."""
 MOST_ROWS = 10_000_000
 """Rows that a keymap may have."""
 
@@ -33,18 +36,62 @@ def load_rules(path: Path, number: int = 1) -> RuleSet:
         DeclarationError: what is wrong, and where.
         OSError: a file cannot be read.
     """
+    data = without_places(read_router(path))
     try:
-        data = without_places(read_toml(path.read_text()))
-        tables = {}
-        keymaps = data.get("keymap", {})
-        for name, given in keymaps.items() if isinstance(keymaps, Mapping) else ():
-            if isinstance(given, dict) and any(each in given for each in _PLACES):
-                tables[name] = _entries(f"keymap {name!r}", given, path.parent)
-        return rules_from(data, number, tables)
+        return rules_from(data, number, _tables(data, path))
+    except DeclarationError as error:
+        raise DeclarationError(f"{path}: {error}") from None
+
+
+def reload_rules(path: Path, load: Load, before: RuleSet | None) -> RuleSet:
+    """Load a version: the keymaps that are stale, or all of the file.
+
+    Args:
+        path: of the TOML file.
+        load: what is to be loaded.
+        before: the rules that the rest is taken from; None to read the whole file.
+
+    Raises:
+        DeclarationError: what is wrong, and where.
+        OSError: a file cannot be read.
+    """
+    if before is None:
+        return load_rules(path, load.version)
+    given = read_router(path).get("keymap", {})
+    try:
+        stale = {name: known(name, given, "reload", "keymap") for name in sorted(load.stale)}
+        data: dict[str, Any] = {"keymap": stale}
+        return before.with_keymaps(load.version, keymaps_from(data, _tables(data, path)))
+    except DeclarationError as error:
+        raise DeclarationError(f"{path}: {error}") from None
+
+
+def read_router(path: Path) -> dict[str, Any]:
+    """The data of a router's file, of which nothing is checked but that it is TOML.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        DeclarationError: it is no TOML.
+        OSError: it cannot be read.
+    """
+    try:
+        return read_toml(path.read_text())
     except UnicodeDecodeError as error:
         raise DeclarationError(f"{path}: it is no UTF-8: {error}") from None
     except DeclarationError as error:
         raise DeclarationError(f"{path}: {error}") from None
+
+
+def _tables(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Keymap → what its place has; the places are taken out of the data."""
+    keymaps = data.get("keymap", {})
+    return {
+        name: _entries(f"keymap {name!r}", given, path.parent)
+        for name, given in (keymaps.items() if isinstance(keymaps, Mapping) else ())
+        if isinstance(given, dict) and any(each in given for each in _PLACES)
+    }
 
 
 def load_units(path: Path) -> RouterUnits:
@@ -57,10 +104,10 @@ def load_units(path: Path) -> RouterUnits:
         DeclarationError: what is wrong, and where.
         OSError: a file cannot be read.
     """
-    rules, data = load_rules(path), read_toml(path.read_text())
+    rules, data = load_rules(path), read_router(path)
     try:
         about = data.get("router", {})
-        only("router", about, ("name", "site"))
+        only("router", about, ROUTER)
         name, site = about.get("name"), about.get("site")
         if not (isinstance(name, str) and isinstance(site, str) and name and site):
             raise DeclarationError("router: give it a name, and its site; both are part of ids")

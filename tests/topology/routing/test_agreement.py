@@ -199,7 +199,9 @@ def member_at_1() -> Member:
 
 def test_a_stale_keymap_pauses_the_sources_that_use_it_until_it_is_loaded() -> None:
     member = member_at_1()
-    assert member.read(Propose(frozenset({"map"}))) == Load(2, frozenset({"map"}), None)
+    assert member.read(Propose(frozenset({"map"}))) == Load(
+        2, frozenset({"map"}), None, fresh=False
+    )
     assert member.paused() == {"mapped"}
     assert member.rules_for("mapped", 1) is None
     assert member.rules_for("plain", 1) is member.current

@@ -52,6 +52,12 @@ def needed(topology: Topology, changelogs: Mapping[str, str], keep_days: float) 
         yield own(changelogs[stage.name], stage.partitions, compact=True)
         if not stage.arrivals:
             yield own(stage.view.output, stage.partitions)
+    for route in topology.routes.values():
+        if route.reload is not None:
+            # Its records have keys of their own, and stay; of heartbeats, the last one does.
+            yield own(route.control, 2, compact=True)
+        if route.trails:
+            yield own(route.trails, route.partitions, keep_days=keep_days)
     for name in topology.side_topics:
         yield own(name, 1, keep_days=keep_days)
     config = {"message.timestamp.type": "LogAppendTime", "retention.ms": retention(1)}

@@ -21,6 +21,7 @@ from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.read_again import is_kept
 from topology.faust.worker.refusals import Refusals
+from topology.faust.worker.router_process import RouterProcess
 from topology.faust.worker.tables import Tables
 from topology.faust.worker.writer import AcknowledgedWriter, TransactionalWriter, Writer
 from topology.ordered_commit import OrderedCommit
@@ -43,6 +44,7 @@ class WorkerContext:
         alignments: Source → how far its partitions are.
         orders: What operators told views with workers.
         running: Partition → what handles its events side by side, or did so last.
+        routers: Stage → what agrees with other workers on its rules, where they change.
         databases: Name → the URL of a database that views with workers declare.
         kept: Topic → whether what was read of it is there for a while yet.
     """
@@ -69,6 +71,7 @@ class WorkerContext:
     alignments: dict[str, Alignment] = field(default_factory=dict)
     databases: dict[str, str] = field(default_factory=dict)
     kept: dict[str, bool] = field(default_factory=dict)
+    routers: dict[str, RouterProcess] = field(default_factory=dict)
 
     def alignment(self, source: str) -> Alignment:
         """How far the partitions of a source that is not keyed are, here and in other workers."""

@@ -31,6 +31,7 @@ from topology.faust.worker.partition import Partition
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.rekey_partition import RekeyPartition
 from topology.faust.worker.route_partition import RoutePartition
+from topology.faust.worker.router_process import RouterProcess
 from topology.faust.worker.stream_partition import StreamPartition
 from topology.faust.worker.tables import Tables
 from topology.faust.worker.writer import shared_producer
@@ -76,6 +77,11 @@ class Engine:
             shared_reader=Reader(app, settings),
             side_reader=Reader(app, settings, wait=SIDE_WAIT),
             orders=OperatorOrders(app, topology.audit_topic),
+            routers={
+                name: RouterProcess(app, route, settings.session_timeout)
+                for name, route in topology.routes.items()
+                if route.reload is not None
+            },
         )
         self.changelogs = self.context.changelogs
         self._running: list[Partition] = []
@@ -149,6 +155,7 @@ class Engine:
             context.orders,
             *context.standalone_readers.values(),
             *context.barriers.clients(),
+            *context.routers.values(),
         ]
         if context.producer is not None:
             clients.append(context.producer)
@@ -174,6 +181,8 @@ class Engine:
             context.producer = producer
         await asyncio.gather(context.shared_reader.start(), context.side_reader.start())
         await context.barriers.start()
+        for router in context.routers.values():
+            router.start()
         context.assigned = mine
         context.shared_reader.assign(mine)
         context.side_reader.assign(

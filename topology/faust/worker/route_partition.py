@@ -8,6 +8,7 @@ from topology.engine.route_task import RouteTask
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.partition import Crash, Partition
+from topology.faust.worker.router_process import RulesInTurn
 from topology.faust.worker.runner import Runner
 from topology.faust.worker.start_offset import committed_start
 from topology.model.ending import wait_for_stop
@@ -33,4 +34,6 @@ class RoutePartition(Partition):
             raise
         task = RouteTask(context.topology, self._route, taken)
         step = RouteStep(self.source, task, wall)
-        return [Runner(self.source, step, writer, context.shared_reader, start)]
+        process = context.routers.get(self._route.name)
+        turn = None if process is None else RulesInTurn(process, self.source.topic, task)
+        return [Runner(self.source, step, writer, context.shared_reader, start, alignment=turn)]

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
@@ -12,7 +13,6 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition import PartitionLoop, Step
 from topology.faust.kafka.reader import AssignedPartition, Reader
 from topology.faust.kafka.worker_clock import wall
-from topology.faust.worker.alignment import AlignedReading
 from topology.faust.worker.disk.table_freshness import in_step_row
 from topology.faust.worker.disk.writing import write
 from topology.faust.worker.refusals import REFUSALS, Refusals
@@ -34,6 +34,13 @@ STOP = 5.0
 """Seconds that stopping a client may take."""
 
 
+class Admission(Protocol):
+    """What a partition asks before it goes on with records."""
+
+    async def admit(self, records: Sequence[Message], caught_up: Callable[[int], bool]) -> None:
+        """Wait until it may go on with these; `caught_up`: is there nothing from an offset on?"""
+
+
 class Runner:
     """Runs one partition until it is told to stop, or fails; the loop's host.
 
@@ -46,7 +53,7 @@ class Runner:
         view: The one view that it runs apart from the others; empty where it runs what reads
             together.
         refusals: Finds the messages of handlers that Kafka refuses.
-        alignment: Holds it back while it is far ahead of others.
+        alignment: Holds it back while it is far ahead of others, or has no rules.
     """
 
     def __init__(
@@ -58,7 +65,7 @@ class Runner:
         start: int,
         view: str = "",
         refusals: Refusals | None = None,
-        alignment: "AlignedReading | None" = None,
+        alignment: Admission | None = None,
     ) -> None:
         self.source = source
         self.step = step
@@ -152,7 +159,7 @@ class _Input(AssignedPartition):
     """
 
     def __init__(
-        self, reader: Reader, partition: TopicPartition, alignment: "AlignedReading | None"
+        self, reader: Reader, partition: TopicPartition, alignment: Admission | None
     ) -> None:
         super().__init__(reader, partition)
         self._alignment = alignment

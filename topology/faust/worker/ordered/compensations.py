@@ -17,7 +17,7 @@ from mode import get_logger
 
 from topology.engine.staged_effects import Staged
 from topology.engine.state.rows import INTENTS, intent_key, intent_offset
-from topology.faust.worker.ordered.handler_threads import HandlerThreads
+from topology.faust.worker.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.lease import RolledBack
 from topology.model.errors import described
 from topology.model.partition_table import Row

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Executable, Result, text
 
 from stores.db.dialect import begin_writing
 from stores.db.engines import open_engine
-from topology.faust.worker.ordered.handler_threads import HandlerThreads
+from topology.faust.worker.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.lease import Lease, or_away
 
 LOCK = 10

@@ -7,7 +7,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from topology.faust.worker.ordered.handler_threads import HandlerThreads
+from topology.faust.worker.handler_threads import HandlerThreads
 
 WORKER = """
 import asyncio, signal, threading, time

@@ -1,0 +1,175 @@
+"""`sequitur route audit`: each message consumed is routed, unrouted or failed, by the topics."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+from aiokafka import TopicPartition
+
+from sequitur.cli.options import COUNT, FILE
+from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
+from sequitur.cli.statuses import BAD_NEWS, DONE
+from sequitur.route.control import ControlLog, control_of
+from sequitur.route.loading import load_rules
+from sequitur.route.router_file import STAGE, load_router
+from topology.declaration.topology import Topology
+from topology.engine.intake import IntakeCounts
+from topology.engine.route_task import endpoint_topic
+from topology.faust import App, compile
+from topology.faust.kafka.clients import connected_consumer, partitions_of, read_range
+from topology.faust.kafka.offsets import Committed, Offsets
+from topology.model.ending import wait_for_stop
+from topology.model.errors import DeclarationError
+from topology.model.origin_headers import ORIGIN
+from topology.routing import RULES_HEADER
+from topology.routing.audit import Place, RouteAudit
+
+logger = logging.getLogger("route")
+
+
+@click.command()
+@click.argument("router", type=FILE)
+@click.option("--rules", multiple=True, metavar="N=FILE", help="Rules of an older version.")
+@click.option("--most", type=COUNT, default=1_000_000, show_default=True, help="Of a partition.")
+def audit(router: Path, rules: tuple[str, ...], most: int) -> int:
+    """Account for each message that ROUTER consumed: routed, unrouted or failed.
+
+    It counts by the topics, and routes again what is still there. It reads the last
+    --most messages of each partition, which the memory has to hold.
+
+    Ends with status 1 where a message is lost, doubled, somewhere else, failed, or
+    not checked, where counts do not agree, or a process is silent or none runs
+    though there are messages to route.
+    """
+    log_to_stderr()
+    try:
+        return asyncio.run(_audit(router, rules, most))
+    except (*MISTAKES, ValueError) as error:
+        return cannot(error, logger)
+
+
+async def _audit(path: Path, given: tuple[str, ...], most: int) -> int:
+    file = load_router(path)
+    topology = file.topology()
+    app = compile(topology, **({} if file.broker is None else {"broker": file.broker}))
+    log = await control_of(str(path), file.broker, None).read()
+    known = {int(n): load_rules(Path(at), int(n)) for n, at in map(_version, given)}
+    wrongs = []
+    version = log.agreement.version
+    if version and version not in known:
+        current = load_rules(path, version).with_endpoints(
+            version, log.agreement.endpoints.values()
+        )
+        if current.digest == log.agreement.digest:
+            known[version] = current
+        else:
+            wrongs.append(f"the tables of {path} are not those of rules {version}; reload them")
+    to = topology.routes[STAGE].to
+    audit = RouteAudit(known, lambda each: endpoint_topic(to[each.destination], each))
+    lag = await _read(app, topology, audit, most, wrongs)
+    wrongs += _of_processes(log, lag)
+    print("\n".join([*audit.lines(), *(f"WRONG: {each}" for each in wrongs)]))
+    if lag:
+        print(f"not consumed yet: {lag:,} messages")
+    return BAD_NEWS if wrongs or audit.wrong or audit.failed or audit.unchecked else DONE
+
+
+async def _read(
+    app: App, topology: Topology, audit: RouteAudit, most: int, wrongs: list[str]
+) -> int:
+    """Read all topics into the audit; returns how many messages are not consumed yet."""
+    route = topology.routes[STAGE]
+    async with AsyncExitStack() as stack:
+        consumer = await connected_consumer(app)
+        stack.push_async_callback(lambda: wait_for_stop(consumer.stop()))
+        places = [
+            TopicPartition(topic, number)
+            for topic in route.topics
+            for number in sorted(await partitions_of(consumer, topic))
+        ]
+        # First what is consumed, then what came of it: all of that is there, and maybe more.
+        done: Mapping[Any, Committed] = await Offsets(app, app.engine.context.group).committed(
+            places
+        )
+        firsts, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+        ranges = {
+            place: range(max(firsts[place], done[place].offset - most), done[place].offset)
+            for place in places
+            if place in done
+        }
+        inside = {(*place,): span for place, span in ranges.items()}
+        topics = sorted(await consumer.topics())
+        for topic in topics:
+            refused = topic == topology.malformed_topic
+            if refused or any(
+                topic == to or topic.startswith(f"{to}.") for to in route.to.values()
+            ):
+                async for record in _all(consumer, topic):
+                    headers = dict(record.headers)
+                    place = _origin(headers.get(ORIGIN))
+                    if place is None or place[0] not in route.topics:
+                        if not refused and topic in route.to.values():
+                            wrongs.append(f"{topic}/{record.partition}/{record.offset}: no origin")
+                    elif place[2] in inside.get(place[:2], ()):
+                        if refused:
+                            audit.refused(place)
+                        elif (version := headers.get(RULES_HEADER, b"")).isdigit():
+                            audit.made(place, topic, int(version))
+                        else:
+                            wrongs.append(f"{topic}/{record.partition}/{record.offset}: no rules")
+        for place, span in ranges.items():
+            counts = audit.consumed, audit.failed
+            consumer.assign([place])
+            messages = [
+                each
+                async for some in read_range(consumer, place, span.start, span.stop)
+                for each in some
+            ]
+            taken: IntakeCounts = done[place].taken
+            audit.partition(messages, taken.rules or route.rules.number)
+            found = audit.consumed - counts[0], audit.failed - counts[1]
+            if not span.start and found != (taken.read, taken.malformed):
+                wrongs.append(
+                    f"{place.topic}/{place.partition}: (messages, failed) are {found} by the "
+                    f"topics, and {(taken.read, taken.malformed)} as committed with the position"
+                )
+        audit.left()
+        return sum(ends[p] - (done[p].offset if p in done else firsts[p]) for p in places)
+
+
+async def _all(consumer: Any, topic: str) -> AsyncIterator[Any]:
+    for number in sorted(await partitions_of(consumer, topic)):
+        place = TopicPartition(topic, number)
+        consumer.assign([place])
+        first = (await consumer.beginning_offsets([place]))[place]
+        end = (await consumer.end_offsets([place]))[place]
+        async for records in read_range(consumer, place, first, end):
+            for record in records:
+                yield record
+
+
+def _origin(value: bytes | None) -> Place | None:
+    try:
+        topic, partition, offset, *_ = (value or b"").decode().split("/")
+        return topic, int(partition), int(offset)
+    except ValueError:
+        return None
+
+
+def _of_processes(log: ControlLog, lag: int) -> list[str]:
+    found = [f"process {each} is silent" for each in log.silent(time.time())]
+    if lag and not log.agreement.processes:
+        found.append("no process runs, and there are messages to route")
+    return found
+
+
+def _version(text: str) -> tuple[str, str]:
+    number, equals, path = text.partition("=")
+    if not (equals and number.isdecimal() and len(number) < 18):
+        raise DeclarationError(f"--rules {text}: write N=FILE")
+    return number, path

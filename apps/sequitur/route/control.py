@@ -1,0 +1,160 @@
+"""A router's control topic as commands see it: what is agreed on, and what they add to it."""
+
+import getpass
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from sequitur.kafka.login import kafka_login
+from sequitur.route.router_file import STAGE, load_router
+from topology.diagnostics.records import body_of
+from topology.model.ending import wait_for_stop
+from topology.model.errors import DeclarationError
+from topology.model.names import checked_topic
+from topology.model.printable import printable
+from topology.routing import Agreement, ControlRecord, decode_control, encode_control
+
+LOG, BEATS = 0, 1
+ALIVE = 30.0
+"""Seconds since its last heartbeat after which a process is told of as silent."""
+
+
+@dataclass(slots=True)
+class ControlLog:
+    """What a control topic says.
+
+    Attributes:
+        agreement: what the processes agree on.
+        orders: who asked for what, in order.
+        beats: process → when it was heard last (s), by the clock of its machine.
+        said: process → what it said then.
+        read: the offset up to which the log is read.
+        strange: records that are none.
+    """
+
+    agreement: Agreement = field(default_factory=Agreement)
+    orders: list[ControlRecord] = field(default_factory=list)
+    beats: dict[str, float] = field(default_factory=dict)
+    said: dict[str, Any] = field(default_factory=dict)
+    read: int = 0
+    strange: int = 0
+
+    def take(self, record: Any) -> None:
+        """Add the next record of the log."""
+        self.read = record.offset + 1
+        try:
+            found = decode_control(record.value)
+        except ValueError:
+            self.strange += 1
+            return
+        self.agreement = self.agreement.after(found)
+        if getattr(found, "who", None) is not None:
+            self.orders.append(found)
+
+    def silent(self, now: float) -> list[str]:
+        """The processes that were not heard lately."""
+        known = self.agreement.processes
+        return sorted(each for each in known if now - self.beats.get(each, 0.0) > ALIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Where a router is controlled.
+
+    Attributes:
+        topic: its control topic.
+        kafka: arguments of aiokafka's clients.
+    """
+
+    topic: str
+    kafka: Mapping[str, Any]
+
+    async def read(self) -> ControlLog:
+        """Read what there is. Raises KafkaError, DeclarationError where there is no such topic."""
+        async with AsyncExitStack() as stack:
+            consumer, ends = await self._consumer(stack)
+            return await self._until(consumer, ends, ControlLog())
+
+    async def order(self, record: ControlRecord, seconds: float) -> tuple[ControlLog, int]:
+        """Add a record, and wait until what it asks for is decided or refused.
+
+        Args:
+            record: it.
+            seconds: that it may take.
+
+        Returns:
+            The log then, and the version that was proposed; whether it is decided is in the log.
+        """
+        async with AsyncExitStack() as stack:
+            consumer, ends = await self._consumer(stack)
+            producer = AIOKafkaProducer(**self.kafka, acks="all")
+            await producer.start()
+            stack.push_async_callback(lambda: wait_for_stop(producer.stop()))
+            key, value = uuid4().hex.encode(), encode_control(record)
+            sent = await producer.send_and_wait(self.topic, value, key, LOG)
+            ends[TopicPartition(self.topic, LOG)] = sent.offset + 1
+            log = await self._until(consumer, ends, ControlLog())
+            version, until = log.agreement.highest, time.monotonic() + seconds
+            while log.agreement.proposal is not None and time.monotonic() < until:
+                for records in (await consumer.getmany(timeout_ms=300)).values():
+                    for each in records:
+                        if each.partition == LOG:
+                            log.take(each)
+            return log, version
+
+    async def _consumer(
+        self, stack: AsyncExitStack
+    ) -> tuple[AIOKafkaConsumer, dict[TopicPartition, int]]:
+        consumer = AIOKafkaConsumer(**self.kafka, enable_auto_commit=False)
+        await consumer.start()
+        stack.push_async_callback(lambda: wait_for_stop(consumer.stop()))
+        if self.topic not in await consumer.topics():
+            raise DeclarationError(f"topic {self.topic!r} is not there; start the router first")
+        places = [TopicPartition(self.topic, number) for number in (LOG, BEATS)]
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        ends: dict[TopicPartition, int] = await consumer.end_offsets(places)
+        return consumer, ends
+
+    async def _until(
+        self, consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int], log: ControlLog
+    ) -> ControlLog:
+        while any([await consumer.position(place) < end for place, end in ends.items()]):
+            for place, records in (await consumer.getmany(timeout_ms=300)).items():
+                for record in records:
+                    if place.partition == LOG:
+                        log.take(record)
+                    elif record.key is not None:
+                        name = record.key.decode("utf-8", "replace")
+                        log.beats[name] = record.timestamp / 1000
+                        log.said[name] = body_of(record)
+        return log
+
+
+def control_of(router: str, broker: str | None, properties: Path | None) -> Control:
+    """Where a router is controlled.
+
+    Args:
+        router: the path of its file, or the control topic of a stage.
+        broker: host:port; the file's, or that of the environment, unless given.
+        properties: how to log in.
+    """
+    if not router.endswith(".toml"):
+        return Control(checked_topic(router), kafka_login(broker, properties))
+    file = load_router(Path(router))
+    return Control(f"{file.name}.{STAGE}.control", kafka_login(broker or file.broker, properties))
+
+
+def who() -> str:
+    """Who gives a command: the user and the machine."""
+    try:
+        return printable(f"{getpass.getuser()}@{socket.gethostname()}", 200)
+    except (OSError, KeyError):
+        return "unknown"

@@ -1,0 +1,268 @@
+"""`sequitur route serve|reload|status|formats|register|unregister`: a router as a process."""
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from sequitur.cli.options import BROKER, COUNT, FILE, PERIOD, properties_option
+from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
+from sequitur.cli.statuses import BAD_NEWS, DONE
+from sequitur.route.control import Control, ControlLog, control_of, who
+from sequitur.route.loading import load_rules
+from sequitur.route.router_file import load_router
+from topology.model.printable import printable
+from topology.routing import (
+    ControlRecord,
+    Detail,
+    Endpoint,
+    Propose,
+    Register,
+    Trace,
+    Unregister,
+)
+
+logger = logging.getLogger("route")
+
+
+def _controls(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ROUTER, and how to reach Kafka."""
+    broker = click.option("--broker", type=BROKER, help="Kafka; default: that of the file.")
+    return click.argument("router")(properties_option(broker(function)))
+
+
+def _orders(function: Callable[..., Any]) -> Callable[..., Any]:
+    reason = click.option("--reason", default="", help="Why; it is kept in the control topic.")
+    period = click.option(
+        "--wait", type=PERIOD, default="60s", show_default=True, help="Until it is decided."
+    )
+    return _controls(reason(period(function)))
+
+
+@click.command()
+@click.argument("router", type=FILE)
+@click.option("--dry-run", is_flag=True, help="Describe what would run, and end.")
+def serve(router: Path, dry_run: bool) -> int:
+    """Route within Kafka as ROUTER says, exactly once, until it is stopped.
+
+    Start any number of them: they share the partitions, and agree on the rules.
+    Environment: SEQUITUR_DATADIR and the other settings of workers.
+    """
+
+    def begin() -> int:
+        file = load_router(router)
+        topology = file.topology()
+        if dry_run:
+            print(topology.describe())
+            return DONE
+        environment = {**os.environ, "SEQUITUR_ROUTER": str(router.absolute())}
+        words = ["-A", "sequitur.route.worker:app", "worker", "-l", "info", "--without-web"]
+        sys.stdout.flush()
+        os.execve(sys.executable, [sys.executable, "-m", "topology.faust", *words], environment)
+
+    return _status(begin)
+
+
+@click.command()
+@_orders
+@click.argument("keymaps", nargs=-1)
+def reload(
+    router: str,
+    keymaps: tuple[str, ...],
+    reason: str,
+    wait: float,
+    broker: str | None,
+    kafka_properties: Path | None,
+) -> int:
+    """Load KEYMAPS of ROUTER again, or all of its file; then all processes switch.
+
+    ROUTER is the file, or the control topic of a stage. What uses a keymap pauses
+    while it is loaded. Ends with status 1 if the old rules stay.
+    """
+    record = Propose(frozenset(keymaps), who=who(), why=reason)
+    return _order(router, record, wait, broker, kafka_properties)
+
+
+@click.command()
+@_orders
+@click.argument("endpoint")
+@click.argument("destination")
+@click.option("--format", "form", help="That it reads; default: whatever comes.")
+def register(
+    router: str,
+    endpoint: str,
+    destination: str,
+    form: str | None,
+    reason: str,
+    wait: float,
+    broker: str | None,
+    kafka_properties: Path | None,
+) -> int:
+    """Register ENDPOINT, which reads what goes to DESTINATION in a format of its own.
+
+    Its topic is <topic of the destination>.<endpoint>; an endpoint that is called as
+    its destination reads the destination's topic. Ends with status 1 if refused.
+    """
+
+    def record() -> ControlRecord:
+        return Register(Endpoint(endpoint, destination, form), who(), reason)
+
+    return _order(router, record, wait, broker, kafka_properties)
+
+
+@click.command()
+@_orders
+@click.argument("endpoint")
+def unregister(
+    router: str,
+    endpoint: str,
+    reason: str,
+    wait: float,
+    broker: str | None,
+    kafka_properties: Path | None,
+) -> int:
+    """Let ENDPOINT read nothing any more. Ends with status 1 if refused."""
+    record = Unregister(endpoint, who(), reason)
+    return _order(router, record, wait, broker, kafka_properties)
+
+
+@click.command()
+@_controls
+@click.argument("detail", type=click.Choice(get_args(Detail)))
+@click.option("--every", type=COUNT, default=1, show_default=True, help="Of so many offsets one.")
+@click.option("--reason", default="", help="Why; it is kept in the control topic.")
+def trails(
+    router: str,
+    detail: Detail,
+    every: int,
+    reason: str,
+    broker: str | None,
+    kafka_properties: Path | None,
+) -> int:
+    """Write trails of messages from now on, in all processes of ROUTER.
+
+    fired has the rules that fired, all has keys and reasons too, none writes none.
+    They go to the log, or to the topic that the stage names.
+    """
+    record = Trace(detail, every, who(), reason)
+    return _order(router, record, 1.0, broker, kafka_properties)
+
+
+@click.command()
+@_controls
+def formats(router: str, broker: str | None, kafka_properties: Path | None) -> int:
+    """List who reads which format, and what is made for whom.
+
+    ROUTER is the file. What all endpoints share is made once, after routing.
+    """
+
+    def look() -> int:
+        file = load_router(Path(router))
+        log = asyncio.run(control_of(router, broker, kafka_properties).read())
+        rules = load_rules(file.path)
+        rules = rules.with_endpoints(rules.number, log.agreement.endpoints.values())
+        for source, plan in rules.plans(rules.formats).items():
+            after = " → ".join(plan.after) or "nothing"
+            print(f"{source}: {plan.start} after routing; for all: {after}")
+            for name, users in plan.users.items():
+                chain = " → ".join(plan.chains[name]) or "as it is"
+                print(f"  {name}: {', '.join(users)}; {chain}")
+        for name in rules.retired(rules.formats):
+            print(f"nobody uses {name}")
+        return DONE
+
+    return _status(look)
+
+
+@click.command()
+@_controls
+def status(router: str, broker: str | None, kafka_properties: Path | None) -> int:
+    """Say which rules ROUTER routes by, and whether its processes agree.
+
+    Ends with status 1 where a load was refused or hangs, there are no rules or no
+    processes, one is silent, or the control topic has records that are none.
+    """
+
+    def look() -> int:
+        log: ControlLog = asyncio.run(control_of(router, broker, kafka_properties).read())
+        return _told(log, time.time())
+
+    return _status(look)
+
+
+def _told(log: ControlLog, now: float) -> int:
+    at, bad = log.agreement, False
+    version = f"rules {at.version}, digest {at.digest[:12]}" if at.version else "no rules yet"
+    print(version)
+    for each in sorted(at.processes):
+        ago = f"{now - log.beats[each]:.0f} s ago" if each in log.beats else "never"
+        said = log.said.get(each, {})
+        version, dropped = said.get("version"), said.get("trails_dropped") or 0
+        more = f", {dropped} trails dropped" if dropped else ""
+        print(f"  process {printable(each)}: heard {ago}, routes by rules {version}{more}")
+    if at.trace.detail != "none":
+        print(f"  trails: {at.trace.detail}, of each {at.trace.every}. offset")
+    for endpoint in at.endpoints.values():
+        print(f"  endpoint {endpoint.name}: {endpoint.destination} as {endpoint.format or 'it is'}")
+    if (last := log.orders[-1] if log.orders else None) is not None:
+        by, why = (printable(getattr(last, each), 200) for each in ("who", "why"))
+        print(f"  last order: {type(last).__name__.lower()} by {by or 'unknown'}: {why or '-'}")
+    if at.proposal is not None:
+        missing = sorted(at.processes - at.proposal.loaded.keys())
+        names = ", ".join(map(printable, missing)) or "a process"
+        stale = ", ".join(map(printable, sorted(at.proposal.stale))) or "no keymap is stale"
+        print(f"  rules {at.proposal.version} are being loaded ({stale}) by {names}")
+    wrongs = [
+        (not at.version, "there are no rules"),
+        (not at.processes, "no process runs"),
+        (at.refused is not None, at.refused),
+        (at.proposal is not None, "a version is not decided"),
+        (bool(log.strange), f"{log.strange} records of the control topic are none"),
+        *((True, f"process {printable(each)} is silent") for each in log.silent(now)),
+    ]
+    for wrong, told in wrongs:
+        if wrong:
+            bad = True
+            print(f"WRONG: {told}")
+    return BAD_NEWS if bad else DONE
+
+
+def _order(
+    router: str,
+    record: ControlRecord | Callable[[], ControlRecord],
+    wait: float,
+    broker: str | None,
+    properties: Path | None,
+) -> int:
+    def give() -> int:
+        made = record() if callable(record) else record
+        control: Control = control_of(router, broker, properties)
+        log, version = asyncio.run(control.order(made, wait))
+        at = log.agreement
+        if isinstance(made, Trace):
+            print(f"trails: {made.detail}")
+            return DONE
+        if at.version >= version:
+            print(f"rules {at.version} are decided, by {len(at.processes)} processes")
+            return DONE
+        if at.proposal is not None:
+            print(f"rules {version} are not decided after {wait:.0f} s; see sequitur route status")
+            return BAD_NEWS
+        print(at.refused or "the old rules stay")
+        return BAD_NEWS
+
+    return _status(give)
+
+
+def _status(run: Callable[[], int]) -> int:
+    log_to_stderr()
+    try:
+        return run()
+    except (*MISTAKES, ValueError) as error:
+        return cannot(error, logger)

@@ -1,0 +1,116 @@
+"""The table `[router]` of a router's file, and the topology that the file describes.
+
+[router]
+name = "shop"               # of the topology, its group and its topics
+site = "berlin"             # part of the ids of units of work
+broker = "127.0.0.1:9092"   # SEQUITUR_BROKER unless given
+partitions = 4              # of its sources, where their topics have to be made
+trails = "log"              # or "topic": in NAME.router.trails, with the transaction
+trail_function = "m:f"      # sees each trail, and returns what is written; None to drop it
+attempts = 1                # of a message whose module or transformation fails
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sequitur.route.loading import ROUTER, load_rules, read_router, reload_rules
+from topology.declaration.topology import Topology
+from topology.model.dotted import load
+from topology.model.errors import DeclarationError
+from topology.model.names import checked_name
+from topology.model.printable import printable
+from topology.routing.configuration import only
+
+STAGE = "router"
+"""The name of the stage that routes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouterFile:
+    """What `[router]` says.
+
+    Attributes:
+        path: of the file.
+        name: the router's.
+        site: where it is, empty where that is not said.
+        broker: host:port, None for that of the environment.
+        partitions: of its sources.
+        to: destination → topic.
+        more: `trails`, `trail_function` and `attempts` of `Topology.route`.
+    """
+
+    path: Path
+    name: str
+    site: str
+    broker: str | None
+    partitions: int
+    to: Mapping[str, str]
+    more: Mapping[str, Any]
+
+    def topology(self) -> Topology:
+        """The topology with the stage that routes.
+
+        Raises:
+            DeclarationError: what is wrong in the rules, and where.
+            OSError: a file cannot be read.
+        """
+        path, made = self.path, Topology(self.name)
+        made.route(
+            STAGE,
+            rules=load_rules(path),
+            partitions=self.partitions,
+            to=self.to,
+            reload=partial(reload_rules, path),
+            **self.more,
+        )
+        return made
+
+
+def load_router(path: Path) -> RouterFile:
+    """Read what a router's file says of a router within Kafka; no table is loaded.
+
+    Args:
+        path: of the TOML file.
+
+    Raises:
+        DeclarationError: what is wrong, and where.
+        OSError: the file cannot be read.
+    """
+    data = read_router(path)
+    try:
+        given = data.get("router", {})
+        only("router", given, ROUTER)
+        name = checked_name("router: name", given.get("name"))
+        for each in ("site", "broker"):
+            if not isinstance(given.get(each, ""), str):
+                shown = printable(repr(given[each]))
+                raise DeclarationError(f"router: {each} = {shown}; give a text")
+        transports = data.get("transport", {})
+        to = {}
+        for kind in ("source", "destination"):
+            for place, part in data.get(kind, {}).items():
+                _within_kafka(f"{kind} {printable(place)!r}", part, transports)
+                if kind == "destination" and "address" in part:
+                    to[place] = part["address"]
+        partitions = given.get("partitions", 4)
+        more = {each: given[each] for each in ("trails", "attempts") if each in given}
+        if (function := given.get("trail_function")) is not None:
+            more["trail_function"] = load("router: trail_function", function, "a function")
+        return RouterFile(
+            path, name, given.get("site", ""), given.get("broker"), partitions, to, more
+        )
+    except DeclarationError as error:
+        raise DeclarationError(f"{path}: {error}") from None
+
+
+def _within_kafka(what: str, part: Any, transports: Any) -> None:
+    name = part.get("transport", next(iter(transports), None)) if isinstance(part, dict) else None
+    kind = transports.get(name, {}).get("kind") if name is not None else "kafka"
+    if kind != "kafka":
+        raise DeclarationError(
+            f"{what}: transport {printable(name)!r} is not of kind kafka; serve stays within "
+            "Kafka, consume and publish go across transports"
+        )

@@ -1,0 +1,164 @@
+"""Whether each message that a router consumed is where its rules send it, from the topics alone."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from topology.model.errors import Malformed
+from topology.model.event import Message
+from topology.model.printable import printable
+from topology.routing.formats import Endpoint, Made
+from topology.routing.rule_set import RuleSet
+
+MOST_WRONGS = 1_000
+"""Wrongs that are told one by one."""
+Place = tuple[str, int, int]
+"""Topic, partition and offset of a message that was consumed."""
+TopicOf = Callable[[Made | Endpoint], str]
+"""The topic of an endpoint."""
+
+
+@dataclass(slots=True)
+class RouteAudit:
+    """What became of messages. Tell it of all that was sent, then of each partition's messages.
+
+    Args:
+        rules: version → its rules, of those that are known.
+        topic_of: the topic that an endpoint reads.
+
+    Attributes:
+        consumed: messages.
+        routed, unrouted, failed: of them.
+        sent: topic → records that came of them.
+        unchecked: messages that were not routed again, as no rules are known that did it.
+        wrongs: what is not as it should be, of the first.
+        wrong: how many there are.
+    """
+
+    rules: Mapping[int, RuleSet]
+    topic_of: TopicOf
+    consumed: int = 0
+    routed: int = 0
+    unrouted: int = 0
+    failed: int = 0
+    sent: Counter[str] = field(default_factory=Counter)
+    unchecked: Counter[int] = field(default_factory=Counter)
+    wrongs: list[str] = field(default_factory=list)
+    wrong: int = 0
+    _made: dict[Place, tuple[int, list[str]]] = field(default_factory=dict)
+    _failed: Counter[Place] = field(default_factory=Counter)
+
+    def made(self, place: Place, topic: str, version: int) -> None:
+        """A record came of a message.
+
+        Args:
+            place: of the message.
+            topic: that has the record.
+            version: that it names.
+        """
+        before, topics = self._made.setdefault(place, (version, []))
+        if before != version:
+            self._tell(place, f"is routed by rules {before} and by rules {version}")
+        topics.append(topic)
+        self.sent[topic] += 1
+
+    def refused(self, place: Place) -> None:
+        """A record in the malformed topic came of a message, which is at a place."""
+        self._failed[place] += 1
+
+    def partition(self, messages: Iterable[Message], last: int = 0) -> None:
+        """Look at what was consumed of a partition, in order and without a break.
+
+        Args:
+            messages: they.
+            last: the version that its position names, 0 if none.
+        """
+        version, waiting = 0, list[Message]()
+        for message in messages:
+            self.consumed += 1
+            place = message.topic, message.partition, message.offset
+            found = self._made.pop(place, None)
+            failed = self._failed.pop(place, 0)
+            if failed > 1 or (failed and found):
+                self._tell(place, f"failed {failed} times, and was routed {found is not None:d}")
+            if found is None:
+                self.failed += failed > 0
+                if not failed:
+                    waiting.append(message)
+                continue
+            self.routed += 1
+            if found[0] < version:
+                self._tell(place, f"is routed by rules {found[0]}, behind rules {version}")
+            for each in waiting:
+                self._without(each, version, found[0])
+            waiting.clear()
+            version = found[0]
+            self._with(message, *found)
+        for each in waiting:
+            self._without(each, version, max(version, last))
+
+    def left(self) -> None:
+        """All partitions were looked at: what came of other messages is wrong."""
+        for place, (_, topics) in self._made.items():
+            self._tell(place, f"is no message that was consumed, but {', '.join(topics)} has it")
+        for place in self._failed:
+            self._tell(place, "is no message that was consumed, but it failed")
+
+    def lines(self) -> Iterator[str]:
+        """What was found, for people."""
+        yield (
+            f"{self.consumed:,} messages consumed: {self.routed:,} routed, "
+            f"{self.unrouted:,} without a destination, {self.failed:,} failed"
+        )
+        yield from (f"  {printable(topic)}: {n:,}" for topic, n in sorted(self.sent.items()))
+        for version, count in sorted(self.unchecked.items()):
+            yield f"not routed again: {count:,} messages, as rules {version} are not given"
+        yield from (f"WRONG: {each}" for each in self.wrongs)
+        if self.wrong > len(self.wrongs):
+            yield f"WRONG: {self.wrong - len(self.wrongs):,} more"
+
+    def _with(self, message: Message, version: int, topics: list[str]) -> None:
+        place = message.topic, message.partition, message.offset
+        for topic, times in Counter(topics).items():
+            if times > 1:
+                self._tell(place, f"is {times} times in {topic}")
+        rules = self.rules.get(version)
+        if rules is None:
+            self.unchecked[version] += 1
+            return
+        expected = self._expected(rules, message)
+        if expected is None:
+            self._tell(place, f"fails by rules {version}, but is in {', '.join(topics)}")
+            return
+        for topic in sorted(expected - {*topics}):
+            self._tell(place, f"is missing in {topic}, to which rules {version} send it")
+        for topic in sorted({*topics} - expected):
+            self._tell(place, f"is in {topic}, to which rules {version} do not send it")
+
+    def _without(self, message: Message, first: int, last: int) -> None:
+        """A message of which nothing came: rules from `first` to `last` may have routed it."""
+        self.unrouted += 1
+        for number, rules in self.rules.items():
+            if first <= number <= last and self._expected(rules, message) == set():
+                return
+        if {first or last, last} - self.rules.keys():
+            self.unchecked[last] += 1
+            return
+        self.unrouted -= 1
+        place = message.topic, message.partition, message.offset
+        self._tell(place, f"is nowhere, though rules {last} send it somewhere, or refuse it")
+
+    def _expected(self, rules: RuleSet, message: Message) -> set[str] | None:
+        """The topics that have it by some rules; None if it fails."""
+        routing = rules.route(message)
+        try:
+            made = rules.make(routing)
+        except Malformed:
+            return None
+        return None if routing.reason is not None else {self.topic_of(each) for each in made}
+
+    def _tell(self, place: Place, what: str) -> None:
+        self.wrong += 1
+        if len(self.wrongs) < MOST_WRONGS:
+            topic, partition, offset = place
+            self.wrongs.append(f"{printable(topic)}/{partition}/{offset} {printable(what, 400)}")
