@@ -188,6 +188,8 @@ class SegmentConsumer(OwnedWork):
             positions = {message.partition: message.behind for message in messages}
             await asyncio.to_thread(writer.write, outputs, positions, note)
             await self.intake.inbound.acknowledge(positions)
+            if self._ids is not None and getattr(self.intake.inbound, "final", False):
+                await asyncio.to_thread(self._ids.forget, owner, writer.topic)
         return len(messages)
 
     async def _disconnect(self) -> None:
@@ -202,6 +204,7 @@ class SegmentConsumer(OwnedWork):
         intake = self.intake
         who = [identify(each, intake.site, intake.window) for each in messages]
         known = self._ids.among(each.id for each in who if each.known is not Known.NOT)
+        passing = intake.inbound.topic if getattr(intake.inbound, "final", False) else None
         new, kept = [], dict[str, KeptId]()
         for message, each in zip(messages, who, strict=True):
             if each.id in known or each.id in kept:
@@ -209,5 +212,5 @@ class SegmentConsumer(OwnedWork):
                 continue
             new.append(message)
             if each.known in (Known.STREAM, Known.PRODUCER):
-                kept[each.id] = KeptId(each.id, each.seconds, None)
+                kept[each.id] = KeptId(each.id, each.seconds, passing)
         return new, partial(self._ids.note, ids=list(kept.values()))

@@ -102,10 +102,6 @@ class RouterUnits:
         self.counts: Counter[str] = Counter()
         """Messages "unrouted": those that have no destination."""
 
-    def backlog(self) -> dict[Pair, int]:
-        """Pair → bytes to publish."""
-        return {pair: self.ledger.chain(pair).backlog for pair in self.ledger.pairs()}
-
     def consuming(self) -> list[str]:
         """The transports of the sources."""
         return sorted({name for name, _ in self.sources.values()})

@@ -122,7 +122,11 @@ async def test_whoever_is_killed_each_line_comes_in_order_and_only_a_queue_repea
 
     def progress() -> tuple[int, int, int]:
         starts = sum(s.start for p in units.ledger.pairs() for s in units.ledger.chain(p).segments)
-        return units.ledger.positions("lines").get(0, 0), starts, sum(units.backlog().values())
+        return (
+            units.ledger.positions("lines").get(0, 0),
+            starts,
+            sum(units.ledger.backlogs("lines").values()),
+        )
 
     size, before = (tmp_path / "lines.txt").stat().st_size, (0, 0, 0)
     try:
