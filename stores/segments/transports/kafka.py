@@ -42,6 +42,8 @@ _LOOK = 2.0
 """Seconds after which a topic is not there."""
 _BATCH = 1 << 19
 """Bytes of a request's batch; of a topic that takes less, one message is one."""
+_TELL = 1.0
+"""Seconds between two commits of the group's offsets, which take longer than a small unit."""
 _RECOGNISE = 5.0
 """Seconds after which a topic's id is asked for again."""
 
@@ -60,9 +62,11 @@ class KafkaInbound:
         self._consumer: AIOKafkaConsumer | None = None
         self._partitions: set[int] = set()
         self._recognised: tuple[float, str | None] | None = None
+        self._behind: dict[TopicPartition, int] = {}
+        self._told: float | None = None
 
     async def start(self, positions: Mapping[int, int]) -> None:
-        self._recognised = None
+        self._recognised, self._told, self._behind = None, None, {}
         consumer = self._consumer = AIOKafkaConsumer(
             **self._kafka,
             group_id=self._group,
@@ -97,6 +101,7 @@ class KafkaInbound:
 
     async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
         assert self._consumer is not None
+        await self._tell_group()
         if self._consumer.partitions_for_topic(self.topic) != self._partitions:
             raise ConnectionError(f"topic {self.topic} has other partitions now")
         try:
@@ -108,10 +113,17 @@ class KafkaInbound:
         return [self._message(record) for records in found.values() for record in records]
 
     async def acknowledge(self, positions: Mapping[int, int]) -> None:
-        assert self._consumer is not None
-        acknowledged = {TopicPartition(self.topic, each): at for each, at in positions.items()}
+        self._behind |= {TopicPartition(self.topic, each): at for each, at in positions.items()}
+        await self._tell_group()
+
+    async def _tell_group(self) -> None:
+        now, consumer = time.monotonic(), self._consumer
+        if not self._behind or (self._told is not None and now - self._told < _TELL):
+            return
+        assert consumer is not None
+        behind, self._behind, self._told = self._behind, {}, now
         try:
-            await asyncio.wait_for(self._consumer.commit(acknowledged), _WAIT)
+            await asyncio.wait_for(consumer.commit(behind), _WAIT)
         except (KafkaError, TimeoutError) as error:
             raise ConnectionError(f"topic {self.topic}: {error!r}") from error
 
