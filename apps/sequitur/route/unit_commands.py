@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -140,7 +141,7 @@ def end_of_day(router: Path, day: str, source: tuple[str, ...]) -> int:
 def _load(router: Path) -> RouterUnits:
     units = load_units(router)
     log_to_stderr([units.url])
-    for name in ("aiokafka", "aiormq"):  # what they find is in our own lines
+    for name in ("aiokafka", "aiormq", "rstream"):  # what they find is in our own lines
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return units
 
@@ -191,7 +192,8 @@ async def _processes(commands: Mapping[str, list[str]], stopped: asyncio.Event) 
                 if (status := process.poll()) is not None:
                     logger.error("the process of %s ended with %d; again", name, status)
                     running[name] = spawn(commands[name])
-            await asyncio.wait({asyncio.create_task(stopped.wait())}, timeout=1.0)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), 1.0)
     finally:
         for process in running.values():
             process.terminate()
@@ -221,8 +223,8 @@ async def _again(run: Callable[..., Awaitable[None]]) -> None:
 
 
 def _status(run: Callable[[], int]) -> int:
-    log_to_stderr()
     try:
         return run()
     except (*MISTAKES, SegmentError, ValueError) as error:
+        log_to_stderr()
         return cannot(error, logger)
