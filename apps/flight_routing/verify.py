@@ -13,6 +13,8 @@ from flight_routing.departures import CONTENT, expected
 from flight_routing.formats import parsed
 from soak.check import read
 from topology.model.counted import counted
+from topology.model.origin_headers import ORIGIN
+from topology.routing import RULES_HEADER
 
 Arrived = list[tuple[str, bytes]]
 """(id of the message, or "" where the transport has none; content), in the order of the topic."""
@@ -30,8 +32,7 @@ def of_kafka(broker: str, topic: str) -> Arrived:
     """What a topic has; nothing that a transaction took back."""
     found = []
     for record in read(broker, topic):
-        headers = dict(record.headers() or ())
-        found.append((str(headers["sequitur-id"]), record.value() or b""))
+        found.append((str(dict(record.headers() or ())[ORIGIN]), record.value() or b""))
     return found
 
 
@@ -102,6 +103,31 @@ def compare(
                 f"{there[number]:>7,}, differences {wrong}"
             )
     return Verdict(lines, differences)
+
+
+def check_reload(broker: str, topics: Iterable[str]) -> Verdict:
+    """Whether each partition was routed by rules 1 up to one offset, and by rules 2 from there.
+
+    It goes by what the headers of the routed messages say.
+    """
+    spans: dict[tuple[str, str], list[int]] = {}
+    counts: Counter[str] = Counter()
+    for topic in topics:
+        for record in read(broker, topic):
+            headers = dict(record.headers() or ())
+            version, origin = (
+                str(headers[name] or b"", "utf-8")  # type: ignore[arg-type]
+                for name in (RULES_HEADER, ORIGIN)
+            )
+            _, partition, offset, _ = origin.split("/")
+            spans.setdefault((partition, version), []).append(int(offset))
+            counts[version] += 1
+    wrong = int({*counts} != {"1", "2"})
+    for partition in {each for each, _ in spans}:
+        before, behind = (spans.get((partition, version), ()) for version in "12")
+        wrong += max(before, default=-1) >= min(behind, default=1 << 62)
+    line = f"  {counts['1']:,} messages by rules 1, {counts['2']:,} by rules 2, differences {wrong}"
+    return Verdict([line], wrong)
 
 
 def _counted(every: Iterable[int], sets: Iterable[set[int]]) -> Counter[int]:

@@ -22,10 +22,8 @@ from soak.done import Round
 from soak.rounds import Soaking
 from soak_segments.media import MEDIA
 from soak_segments.part import CONSUMER, PUBLISHER, Setting
-from stores.db.engines import open_engine
-from stores.segments import PublishedIds, RowSegments, SegmentLedger
 
-STORES = ("files, sqlite", "rows, sqlite", "rows, postgresql")
+STORES = ("segments, sqlite", "rows, sqlite", "rows, postgresql")
 WAYS = tuple(f"{one} → {other}, {each}" for one in MEDIA for other in MEDIA for each in STORES)
 _PATIENCE = 60.0
 """Seconds for a step to be reached, or for all to come."""
@@ -36,16 +34,9 @@ class Killing:
 
     def __init__(self, setting: Setting, stack: ExitStack) -> None:
         self._setting, self._filled, self._kills = setting, {0: 0, 1: 0}, 0
-        engine = open_engine(setting.database)
-        stack.callback(engine.dispose)
-        SegmentLedger(engine).create()
-        RowSegments(engine).create()
-        PublishedIds(engine).create()
-        for medium in {
-            setting.source_kind: setting.source,
-            setting.target_kind: setting.target,
-        }.values():
-            medium.make(setting.destinations)
+        setting.source.make([setting.name])
+        setting.target.make(setting.destinations)
+        setting.units().engine.dispose()
         self._parts = {role: setting.start(role) for role in (CONSUMER, PUBLISHER)}
         for role in self._parts:
             stack.callback(self._end, role)
@@ -59,8 +50,8 @@ class Killing:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the {role} does not come to step {step}")
             for partition, count in self._filled.items():
-                values = [f"{partition}:{n}" for n in range(count, count + 6)]
-                self._setting.source.fill(partition, values)
+                values = [self._setting.value(partition, n) for n in range(count, count + 6)]
+                self._setting.source.fill(self._setting.name, partition, values)
                 self._filled[partition] += 6
             dead.join(0.1)
         if dead.exitcode != -signal.SIGKILL:
@@ -85,16 +76,16 @@ class Killing:
 def differences(setting: Setting, filled: Mapping[int, int], kills: int) -> Iterator[str]:
     """What is wrong with the destinations. filled: partition → messages that were sent."""
     for destination in setting.destinations:
-        got = setting.target.got(destination)
+        got = setting.target.got(destination, setting.name)
         once = dict(got)
         if len(got) - len(once) > setting.target.repeats * kills:
             yield f"{destination}: {len(got) - len(once)} messages came again"
         if len(set(got)) > len(once):
             yield f"{destination}: {len(set(got)) - len(once)} came again with other ids"
         for partition, count in filled.items():
-            sent = [f"{partition}:{n}" for n in range(count)]
-            expected = [each for each in sent if destination in setting.route(each)]
-            found = [each for each in once if each.startswith(f"{partition}:")]
+            sent = [setting.value(partition, n) for n in range(count)]
+            expected = [each for each in sent if destination in each]
+            found = [each for each in once if each.startswith(f'{{"at":[{partition},')]
             if found != expected:
                 at = next((n for n, each in enumerate(expected) if found[n : n + 1] != [each]), -1)
                 yield f"{destination}: {found[at:][:5]} came, {expected[at:][:5]} were sent"
@@ -111,14 +102,14 @@ def run_round(
 ) -> Round:
     """Do `count` kills, each `stride` steps further; raises RuntimeError with what is wrong."""
     began, what = time.monotonic(), Counter[str]()
-    pair, store, kind = way.split(", ")
+    pair, segments, kind = way.split(", ")
     source, _, target = pair.partition(" → ")
     with ExitStack() as stack:
         database = f"sqlite:///{folder}/ledger.db"
         if kind == "postgresql":
             database = stack.enter_context(Postgres()).new_database("soak")
         name = f"soak-{seed}-{int(time.time() * 1000)}"
-        killing = Killing(Setting(source, target, store, database, folder, servers, name), stack)
+        killing = Killing(Setting(source, target, segments, database, folder, servers, name), stack)
         try:
             for number in range(count):
                 role = (CONSUMER, PUBLISHER)[number % 2]
@@ -144,7 +135,8 @@ SOAKING = Soaking(
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
     with Broker(HOME / "soak-segments-broker") as broker, RabbitMQ() as rabbit:
-        run = partial(run_round, {"kafka": broker.address, "rabbitmq": rabbit.url})
+        rabbits = {"rabbitmq": rabbit.url, "streams": str(rabbit.stream_port)}
+        run = partial(run_round, {"kafka": broker.address, **rabbits})
         return SOAKING.main(arguments, HOME / "soak-segments", run)
 
 

@@ -1,9 +1,9 @@
-"""What is at either end of a soak: a source of its name, and destinations that begin with it."""
+"""What is at either end of a soak: filled, and read at last."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from aio_pika import Message
@@ -11,10 +11,10 @@ from confluent_kafka import Producer
 
 from sequitur.demo.kafka import Kafka
 from soak.check import read
-from stores.segments import Inbound, Outbound
-from stores.segments.transports.files import FileInbound, FileOutbound
-from stores.segments.transports.kafka import ID, KafkaInbound, KafkaOutbound
-from stores.segments.transports.rabbitmq import RabbitInbound, RabbitLogin, RabbitOutbound
+from stores.segments import InboundMessage
+from stores.segments.transports.kafka import ID
+from stores.segments.transports.rabbitmq import RabbitLogin
+from stores.segments.transports.rabbitmq_streams import RabbitStreamInbound
 
 BATCH = 5
 """Messages of a unit."""
@@ -22,130 +22,132 @@ Found = TypeVar("Found")
 
 
 class Medium(Protocol):
-    """A transport. repeats: messages that may come again for each kill."""
+    """A transport. table: as in a router's file. repeats: what may come again for each kill."""
 
     repeats: int
 
-    def __init__(self, folder: Path, servers: Mapping[str, str], name: str) -> None: ...
-    def make(self, destinations: Sequence[str]) -> None: ...
-    def inbound(self) -> Inbound: ...
-    def outbound(self) -> Outbound: ...
-    def fill(self, partition: int, values: Sequence[str]) -> None: ...
-    def got(self, destination: str) -> list[tuple[str, str]]:
+    @property
+    def table(self) -> Mapping[str, Any]: ...
+    def __init__(self, folder: Path, servers: Mapping[str, str]) -> None: ...
+    def make(self, names: Sequence[str]) -> None: ...
+    def fill(self, name: str, partition: int, values: Sequence[str]) -> None: ...
+    def got(self, name: str, topic: str) -> list[tuple[str, str]]:
         """Values and ids ("": it has no room for them), in order per inbound partition."""
 
 
-@dataclass(frozen=True)
 class FileMedium:
     """A file of lines; files of lines."""
 
-    folder: Path
-    servers: Mapping[str, str]
-    name: str
     repeats = 0
 
-    def make(self, destinations: Sequence[str]) -> None:
+    def __init__(self, folder: Path, servers: Mapping[str, str]) -> None:
+        self._folder, self.table = folder, {"kind": "files"}
+
+    def make(self, names: Sequence[str]) -> None:
         """Files are made by whoever writes them."""
 
-    def inbound(self) -> Inbound:
-        return FileInbound(self.name, self.folder / "lines")
-
-    def outbound(self) -> Outbound:
-        return FileOutbound(self.folder / "out")
-
-    def fill(self, partition: int, values: Sequence[str]) -> None:
-        with (self.folder / "lines").open("a") as file:
+    def fill(self, name: str, partition: int, values: Sequence[str]) -> None:
+        with (self._folder / name).open("a") as file:
             file.write("".join(f"{value}\n" for value in values))
 
-    def got(self, destination: str) -> list[tuple[str, str]]:
-        file = self.folder / "out" / f"{destination}+{self.name}.lines"
+    def got(self, name: str, topic: str) -> list[tuple[str, str]]:
+        file = self._folder / f"{name}+{topic}.lines"
         return [(line, "") for line in file.read_text().splitlines()] if file.exists() else []
 
 
-@dataclass(frozen=True)
 class KafkaMedium:
-    """Topics, of two partitions."""
+    """Topics of two partitions."""
 
-    folder: Path
-    servers: Mapping[str, str]
-    name: str
     repeats = 0
 
-    @property
-    def _settings(self) -> dict[str, str]:
-        return {"bootstrap_servers": self.servers["kafka"]}
+    def __init__(self, folder: Path, servers: Mapping[str, str]) -> None:
+        self._broker = servers["kafka"]
+        self.table = {"kind": "kafka", "broker": self._broker}
 
-    def make(self, destinations: Sequence[str]) -> None:
-        Kafka(self.servers["kafka"]).create(dict.fromkeys((self.name, *destinations), 2))
+    def make(self, names: Sequence[str]) -> None:
+        Kafka(self._broker).create(dict.fromkeys(names, 2))
 
-    def inbound(self) -> Inbound:
-        return KafkaInbound(self.name, self._settings, self.name)
-
-    def outbound(self) -> Outbound:
-        return KafkaOutbound(self._settings, self.name)
-
-    def fill(self, partition: int, values: Sequence[str]) -> None:
-        producer = Producer({"bootstrap.servers": self.servers["kafka"], "log_level": 0})
+    def fill(self, name: str, partition: int, values: Sequence[str]) -> None:
+        producer = Producer({"bootstrap.servers": self._broker, "log_level": 0})
         for value in values:
-            producer.produce(self.name, value, partition=partition)
+            producer.produce(name, value, partition=partition)
         producer.flush(30)
 
-    def got(self, destination: str) -> list[tuple[str, str]]:
-        found: list[Any] = [*read(self.servers["kafka"], destination)]
+    def got(self, name: str, topic: str) -> list[tuple[str, str]]:
+        found: list[Any] = [*read(self._broker, name)]
         return [(each.value().decode(), dict(each.headers())[ID].decode()) for each in found]
 
 
-@dataclass(frozen=True)
 class RabbitMedium:
     """Queues."""
 
-    folder: Path
-    servers: Mapping[str, str]
-    name: str
     repeats = BATCH
+    arguments: Mapping[str, str] = MappingProxyType({})
 
-    @property
-    def _login(self) -> RabbitLogin:
-        return RabbitLogin(self.servers["rabbitmq"])
+    def __init__(self, folder: Path, servers: Mapping[str, str]) -> None:
+        self.table: dict[str, Any] = {"kind": "rabbitmq", "url": servers["rabbitmq"]}
 
-    def make(self, destinations: Sequence[str]) -> None:
+    def make(self, names: Sequence[str]) -> None:
         async def make(channel: Any) -> None:
-            for each in (self.name, *destinations):
-                await channel.declare_queue(each, durable=True)
+            for each in names:
+                await channel.declare_queue(each, durable=True, arguments={**self.arguments})
 
-        asyncio.run(self._with_channel(make))
+        self._run(make)
 
-    def inbound(self) -> Inbound:
-        return RabbitInbound(self.name, self._login)
-
-    def outbound(self) -> Outbound:
-        return RabbitOutbound(self._login, self.name)
-
-    def fill(self, partition: int, values: Sequence[str]) -> None:
+    def fill(self, name: str, partition: int, values: Sequence[str]) -> None:
         async def fill(channel: Any) -> None:
             for each in values:
                 message = Message(each.encode(), message_id=each, delivery_mode=2)
-                await channel.default_exchange.publish(message, self.name)
+                await channel.default_exchange.publish(message, name)
 
-        asyncio.run(self._with_channel(fill))
+        self._run(fill)
 
-    def got(self, destination: str) -> list[tuple[str, str]]:
+    def got(self, name: str, topic: str) -> list[tuple[str, str]]:
         async def got(channel: Any) -> list[tuple[str, str]]:
-            queue, found = await channel.get_queue(destination), []
+            queue, found = await channel.get_queue(name), []
             while (one := await queue.get(fail=False)) is not None:  # it goes back, unacknowledged
                 found.append((one.body.decode(), str(one.headers[ID])))
             return found
 
-        return asyncio.run(self._with_channel(got))
+        return self._run(got)
 
-    async def _with_channel(self, work: Callable[[Any], Awaitable[Found]]) -> Found:
-        async with await self._login.connect("soak") as connection:
-            return await work(await connection.channel())
+    def _run(self, work: Callable[[Any], Awaitable[Found]]) -> Found:
+        async def connected() -> Found:
+            async with await RabbitLogin(self.table["url"]).connect("soak") as connection:
+                return await work(await connection.channel())
+
+        return asyncio.run(connected())
+
+
+class StreamMedium(RabbitMedium):
+    """Streams."""
+
+    repeats = 0
+    arguments = MappingProxyType({"x-queue-type": "stream"})
+
+    def __init__(self, folder: Path, servers: Mapping[str, str]) -> None:
+        super().__init__(folder, servers)
+        self.table |= {"kind": "rabbitmq-stream", "port": int(servers["streams"])}
+
+    def got(self, name: str, topic: str) -> list[tuple[str, str]]:
+        async def got() -> list[InboundMessage]:
+            inbound = RabbitStreamInbound(name, RabbitLogin(self.table["url"]))
+            found: list[InboundMessage] = []
+            await inbound.start({})
+            while some := await inbound.poll(1_000, 0.5):
+                found += some
+            await inbound.stop()
+            return found
+
+        return [
+            ((m.value or b"").decode(), dict(m.headers)[ID].decode()) for m in asyncio.run(got())
+        ]
 
 
 MEDIA: dict[str, type[Medium]] = {
     "kafka": KafkaMedium,
     "files": FileMedium,
     "rabbitmq": RabbitMedium,
+    "rabbitmq-stream": StreamMedium,
 }
 """All transports; a soak has each pair of them."""

@@ -12,26 +12,15 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import orjson
 from aiokafka import AIOKafkaProducer
 
+from sequitur.route.units import RouterUnits
 from soak_segments.media import BATCH, MEDIA, Medium
-from stores.db.engines import open_engine
-from stores.segments import (
-    BatchLimits,
-    ErrorsAfter,
-    FileSegments,
-    InboundMessage,
-    OutboundMessage,
-    Pair,
-    PublishedIds,
-    Publisher,
-    RowSegments,
-    SegmentConsumer,
-    SegmentLedger,
-    UnitIntake,
-)
+from stores.segments import RowSegments, SegmentLedger
 from stores.segments.files import LocalFolder
 from stores.segments.ledger import SegmentOwner
+from topology.routing import RoutedSource, Rule, RuleSet, Target
 
 CONSUMER, PUBLISHER = "consumer", "publisher"
 _STEPS: dict[type, tuple[str, ...]] = {
@@ -51,11 +40,11 @@ _FORKING.set_forkserver_preload(["soak_segments.part"])
 
 @dataclass(frozen=True)
 class Setting:
-    """What parts share. source, target: of MEDIA; store: `files`, or `rows` of the database."""
+    """What parts share. source, target: of MEDIA; segments: as in a router's file."""
 
     source_kind: str
     target_kind: str
-    store: str
+    segments: str
     database: str
     folder: Path
     servers: Mapping[str, str]
@@ -63,49 +52,51 @@ class Setting:
 
     @property
     def source(self) -> Medium:
-        return MEDIA[self.source_kind](self.folder, self.servers, self.name)
+        return MEDIA[self.source_kind](self.folder, self.servers)
 
     @property
     def target(self) -> Medium:
-        return MEDIA[self.target_kind](self.folder, self.servers, self.name)
+        return MEDIA[self.target_kind](self.folder, self.servers)
 
     @property
     def destinations(self) -> list[str]:
         return [f"{self.name}-a", f"{self.name}-b"]
 
-    def route(self, value: str) -> list[str]:
-        """Which destinations a message has: the first, every third both, every fifth none."""
-        number = int(value.partition(":")[2])
-        return [] if number % 5 == 4 else self.destinations[: 1 + (number % 3 == 2)]
+    def value(self, partition: int, number: int) -> str:
+        """A message, with where it goes: all to one, every third to both, every fifth nowhere."""
+        to = [] if number % 5 == 4 else self.destinations[: 1 + (number % 3 == 2)]
+        return orjson.dumps({"at": [partition, number], "to": to}).decode()
+
+    def units(self) -> RouterUnits:
+        """The router, which is the user's own."""
+        rules = RuleSet(
+            1,
+            sources=[RoutedSource(self.name, ("to",))],
+            rules=[Rule("to", key="to", outbound="to")],
+            destinations=dict.fromkeys(self.destinations),
+            outbound={"to": {each: Target((each,)) for each in self.destinations}},
+        )
+        units = {
+            "ledger": self.database,
+            "errors": {"transport": "target"},
+            "segments": self.segments,
+            "lease": 0.3,
+            "window": 3_600,
+            "batch": {"count": BATCH, "idle": 0.01},
+        }
+        data = {
+            "transport": {"source": self.source.table, "target": self.target.table},
+            "units": units,
+            "source": {self.name: {"transport": "source"}},
+            "destination": {each: {"transport": "target"} for each in self.destinations},
+        }
+        return RouterUnits(self.name, "soak", rules, data, self.folder)
 
     def start(self, role: str, step: int | None = None) -> BaseProcess:
         """Start a part, which kills itself at its so-manieth step."""
         process = _FORKING.Process(target=_part, args=(role, self, step), daemon=True)
         process.start()
         return process
-
-    async def work(self, role: str) -> None:
-        engine = open_engine(self.database)
-        ledger = SegmentLedger(engine, self.name, lease_seconds=0.3)
-        files = self.store == "files"
-        store = FileSegments(self.folder / "segments") if files else RowSegments(engine)
-        limits, errors = BatchLimits(count=BATCH, idle=0.01), ErrorsAfter("target")
-        if role == PUBLISHER:
-            pair, outbound = Pair(self.name, "target"), self.target.outbound()
-            publisher = Publisher(ledger, store, outbound, pair, errors, limits=limits)
-            return await publisher.run(retry=0.1)
-
-        def route(message: InboundMessage) -> list[OutboundMessage]:
-            value = message.value or b""
-            return [OutboundMessage("target", each, value) for each in self.route(value.decode())]
-
-        inbound = self.source.inbound()
-        intake = UnitIntake(
-            inbound, route, errors, ["target"], site="soak", window=3_600, limits=limits
-        )
-        ids = PublishedIds(engine, self.name)
-        consumer = SegmentConsumer(intake, ledger, store, ids=ids, segment_bytes=1_000)
-        return await consumer.run(retry=0.1)
 
 
 def _part(role: str, setting: Setting, step: int | None) -> None:
@@ -119,14 +110,18 @@ def _part(role: str, setting: Setting, step: int | None) -> None:
             (setting.folder / "killed").write_text(what)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    inbound, outbound = type(setting.source.inbound()), type(setting.target.outbound())
-    own = {inbound: ("start", "poll", "acknowledge"), outbound: ("start", "publish")}
-    for kind, methods in (_STEPS | own).items() if step else ():
+    units = setting.units()
+    consumer = units.consumers("source", role)[setting.name]
+    publisher = units.publishers("target", role)[setting.name]
+    steps = _STEPS | {
+        type(consumer.intake.inbound): ("start", "poll", "acknowledge"),
+        type(publisher._outbound): ("start", "publish"),
+    }
+    for kind, methods in steps.items() if step else ():
         for method in methods:
-            setattr(
-                kind, method, _with_steps(getattr(kind, method), f"{kind.__name__}.{method}", due)
-            )
-    asyncio.run(setting.work(role))
+            name = f"{kind.__name__}.{method}"
+            setattr(kind, method, _with_steps(getattr(kind, method), name, due))
+    asyncio.run((consumer if role == CONSUMER else publisher).run(retry=0.1))
 
 
 def _with_steps(call: Callable[..., Any], name: str, due: Callable[[str], None]) -> Any:

@@ -217,14 +217,14 @@ class OutboundContract(_SaveStore):
     ) -> None:
         first = outbound()
         await first.start(PAIR)
-        await first.publish(_batch([b"0", b"1"], target, 20))
-        await first.publish(_batch([b"2"], target, 25))
-        await first.publish(_batch([], target, 30))
+        await first.publish(batch_of([b"0", b"1"], target, 20))
+        await first.publish(batch_of([b"2"], target, 25))
+        await first.publish(batch_of([], target, 30))
         await first.stop()
         await first.stop()
         second = outbound()
         assert await second.start(PAIR) in (None, Place(1, 30))
-        await second.publish(_batch([b"3"], target, 40))
+        await second.publish(batch_of([b"3"], target, 40))
         await second.stop()
         third = outbound()
         assert await third.start(Pair("other", "there")) is None, "each pair has its own"
@@ -243,11 +243,11 @@ class OutboundContract(_SaveStore):
     ) -> None:
         values = [b"%d" % n for n in range(40)]
         _save(ledger, segments, [_message(value, target) for value in values])
-        first = _publisher(_Dying(outbound(), dies), ledger, segments)
+        first = publisher_of(_Dying(outbound(), dies), ledger, segments)
         with pytest.raises((_Dies, asyncio.CancelledError)):
             await first.step()
         await first.stop()
-        second = _publisher(outbound(), ledger, segments)
+        second = publisher_of(outbound(), ledger, segments)
         while await second.step():
             pass
         await second.stop()
@@ -270,7 +270,7 @@ class OutboundContract(_SaveStore):
         values = [b"%d" % n for n in range(6)]
         messages = [_message(value, target) for value in values]
         _save(ledger, segments, [*messages[:3], refused, *messages[3:]])
-        publisher = _publisher(outbound(), ledger, segments, errors)
+        publisher = publisher_of(outbound(), ledger, segments, errors)
         while ledger.chain(PAIR).backlog:
             with suppress(DestinationDown):  # it is tried again
                 await publisher.step()
@@ -284,17 +284,17 @@ class OutboundContract(_SaveStore):
     ) -> None:
         old, new = outbound(), outbound()
         await old.start(PAIR)
-        await old.publish(_batch([b"0"], target, 10))
+        await old.publish(batch_of([b"0"], target, 10))
         try:
             await new.start(PAIR)
         except ConnectionError:  # as long as the other one is there
             await old.stop()
             await new.start(PAIR)
-        await new.publish(_batch([b"1"], target, 30))
+        await new.publish(batch_of([b"1"], target, 30))
         with suppress(StaleOwner, ConnectionError, AssertionError):  # or it is not there
-            await old.publish(_batch([b"1"], target, 30))
+            await old.publish(batch_of([b"1"], target, 30))
         await old.stop()
-        await new.publish(_batch([b"2"], target, 40))
+        await new.publish(batch_of([b"2"], target, 40))
         await new.stop()
         assert [value for value, _ in await got(3)] == [b"0", b"1", b"2"]
 
@@ -353,13 +353,13 @@ def _message(value: bytes, target: str) -> OutboundMessage:
     return OutboundMessage("there", target, value, id=f"s/orders/0/{value.decode()}/0")
 
 
-def _batch(values: list[bytes], target: str, behind: int) -> OutboundBatch:
+def batch_of(values: list[bytes], target: str, behind: int) -> OutboundBatch:
     found = tuple(_message(value, target) for value in values)
     offsets = tuple(range(behind - len(values) + 1, behind + 1))
     return OutboundBatch(PAIR, found, Place(1, behind), f"{target}-1.segment", offsets)
 
 
-def _publisher(
+def publisher_of(
     outbound: Outbound, ledger: SegmentLedger, segments: FileSegments, errors: str = "errors"
 ) -> Publisher:
     failures = ErrorsAfter("there", errors)

@@ -93,7 +93,8 @@ def take_progress(step: FinishedStep) -> None:
     state, result = step.state, step.result
     state.unfinished_streams = result.unfinished
     step.rows += state.keep(result.changed, step.handling.states)
-    step.rows += state.buffer_rows(result)
+    # What came again is not in the input.
+    step.rows += state.buffer_rows(result, as_rows=bool(step.redelivered))
 
 
 def forget_closed_streams(step: FinishedStep) -> None:

@@ -15,6 +15,7 @@ from topology.engine.intake import IntakeCounts, MalformedAlarm, encode_intake
 from topology.engine.state.plausible import ALWAYS
 from topology.engine.state.positions import encode_positions
 from topology.engine.state.rows import POSITIONS
+from topology.engine.state.short_waits import WaitLimits
 from topology.engine.view_task import ViewTask
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Draft, Event, Message
@@ -35,7 +36,8 @@ class StreamTask:
     input offset that they are at. intake: what became of the messages up to there. apart: its
     views read again what the partition's main task reads, which sees to the group's offset and to
     messages that are no events. now: the clock (ms), which stored times are held against. budget:
-    of memory for what waits, over all views of the partition.
+    of memory for what waits, over all views of the partition. limits: how much of the input may be
+    read again at a start, for events that wait in memory only; None where it cannot be.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class StreamTask:
         apart: bool = False,
         now: int = ALWAYS,
         budget: Budget | None = None,
+        limits: WaitLimits | None = None,
     ) -> None:
         self.topology = topology
         self.source = source
@@ -62,7 +65,7 @@ class StreamTask:
         self._alarm = MalformedAlarm()
         self._link = source.sequence.link()
         self.views = {
-            view.name: ViewTask(view, tables[view.name], now, budget)
+            view.name: ViewTask(view, tables[view.name], now, budget, limits)
             for view in topology.views_of(source)
             if view.name in tables
         }
@@ -118,6 +121,10 @@ class StreamTask:
         events = self.inspect(records, noted, now)
         for task in self.views.values():
             task.foresee(events)
+            if records and (short := task.state.short) is not None:
+                short.at = records[0].offset
+                # What was read so far is no longer there: the topic was made anew.
+                short.end_now |= short.at < self.position
         if records:
             intake = self.intake
             intake.read += len(records)

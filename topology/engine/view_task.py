@@ -13,6 +13,7 @@ from topology.engine.resend_requests import requests_of
 from topology.engine.state.closed_streams import ClosedStreams
 from topology.engine.state.late_events import LateEvents
 from topology.engine.state.plausible import ALWAYS
+from topology.engine.state.short_waits import WaitLimits
 from topology.engine.state.view_state import ViewState
 from topology.engine.view_parts import ViewParts
 from topology.model.event import Event, Message
@@ -35,10 +36,15 @@ class ViewTask(ViewParts):
     """
 
     def __init__(
-        self, view: View, table: PartitionTable, now: int = ALWAYS, budget: Budget | None = None
+        self,
+        view: View,
+        table: PartitionTable,
+        now: int = ALWAYS,
+        budget: Budget | None = None,
+        limits: WaitLimits | None = None,
     ) -> None:
         self.view = view
-        state = self.state = ViewState(view, table, now, budget)
+        state = self.state = ViewState(view, table, now, budget, limits)
         self.late_events = LateEvents(table)
         self.closed_streams = ClosedStreams(table)
         self.redriven = RedrivenEvents(view.name, table)
@@ -82,8 +88,12 @@ class ViewTask(ViewParts):
 
     @property
     def retry_due(self) -> float:
-        """The earliest deadline of a retry (ms): it takes a step, and no horizon."""
-        return float("inf") if self.halted else self.state.retries.next
+        """The earliest deadline of a retry, or of rows to write (ms): it takes a step, and no
+        horizon."""
+        if self.halted:
+            return float("inf")
+        short, due = self.state.short, self.state.retries.next
+        return min(due, short.due) if short else due
 
     def take_redeliveries(self, records: Sequence[Message], now: int) -> list[Event]:
         """Return the events of redelivery records, for the step that follows.
@@ -152,6 +162,8 @@ class ViewTask(ViewParts):
         attempts = self._attempts(resume) if resume else {}
         counts = state.counts
         counts.received += len(events)
+        if state.short:
+            state.short.arrived(events)
         if self.view.split is not None:
             seen, split = self._split
             events = split if seen is events else self.view.split(events)

@@ -1,7 +1,8 @@
 """The memory of waiting events: a budget of one partition, over all its views and streams.
 
-What waits is a row in any case. Within the budget it is in memory as well; beyond it, the streams
-that were worked on longest ago have rows only, which are read when it is their turn.
+What waits for long is a row in any case. Within the budget it is in memory as well; beyond it, all
+of it is rows, and the streams that were worked on longest ago have rows only, which are read when
+it is their turn.
 """
 
 from weakref import ref
@@ -22,8 +23,8 @@ def size_of(event: Event) -> int:
 class Unloads:
     """What holds waiting events in memory: a view's state."""
 
-    def unload(self, stream: str) -> None:
-        """Leave a stream's waiting events to their rows."""
+    def unload(self, stream: str) -> bool:
+        """Leave a stream's waiting events to their rows; False if they have none yet."""
         raise NotImplementedError
 
 
@@ -49,8 +50,13 @@ class Budget:
 
     def keep(self) -> None:
         """Unload streams until the budget is kept."""
+        without_rows: dict[tuple[ref[Unloads], str], int] = {}
         while self.used > self.limit and self._held:
             held, stream = at = next(iter(self._held))
-            self.used -= self._held.pop(at)
-            if (holder := held()) is not None:
-                holder.unload(stream)
+            size = self._held.pop(at)
+            if (holder := held()) is not None and not holder.unload(stream):
+                without_rows[at] = size
+            else:
+                self.used -= size
+        if without_rows:
+            self._held = without_rows | self._held

@@ -17,11 +17,11 @@ from bench.cluster import Cluster
 from bench.engine import own_broker
 from bench.programs import Program, start, worker
 from bench.report import Grid, number
-from bench.routing.units import OUTBOUNDS, units_per_second
+from bench.routing.units import units_per_second
 from bench.routing.work import PARTITIONS, messages
 from bench.timing import Timing, watch
 from checkout.rabbitmq import RabbitMQ
-from soak_segments.media import RabbitMedium
+from soak_segments.media import KafkaMedium, Medium, RabbitMedium
 
 RULES, PROCESSES, UNITS = (0, 1, 3, 10), (1, 2, 4), (1, 50, 100, 1_000)
 """0 rules: the plain loop."""
@@ -60,8 +60,11 @@ def _run(options: RoutingOptions, broker: str, console: Console) -> int:
         found = routed[rules, processes] = runs[len(runs) // 2]
         console.print(f"{_name(rules)}, {processes} processes: {found.rate:,.0f}/s")
     with RabbitMQ() as rabbit:
-        servers = {"Kafka": broker, "RabbitMQ": rabbit.url}
-        units = {n: [_units(options, servers, n, size) for size in UNITS] for n in OUTBOUNDS}
+        media: dict[str, Medium] = {
+            "kafka": KafkaMedium(options.folder, {"kafka": broker}),
+            "rabbitmq": RabbitMedium(options.folder, {"rabbitmq": rabbit.url}),
+        }
+        units = {name: [_units(options, media, name, size) for size in UNITS] for name in media}
     three, plain = routed[3, 1], routed[0, 1]
     goals = [_goal("three rules, one process, messages/s", three.rate, GOAL),
              _goal("the same, by the plain loop", three.rate / plain.rate, 0.5),
@@ -132,20 +135,17 @@ def _routed(options: RoutingOptions, broker: str, rules: int, processes: int) ->
             cluster.delete(prefix)
 
 
-def _units(options: RoutingOptions, servers: Mapping[str, str], name: str, size: int) -> float:
+def _units(options: RoutingOptions, media: Mapping[str, Medium], into: str, size: int) -> float:
     found, count = [], max(10, min(1_000, options.n // (2 * size)))
-    broker = servers["Kafka"]
+    tables = {name: each.table for name, each in media.items()}
+    cluster = Cluster(tables["kafka"]["broker"])
     for _ in range(options.repeats):
-        cluster, prefix = Cluster(broker), f"units-{uuid4().hex[:8]}"
-        cluster.create({f"{prefix}.in": 1, f"{prefix}.out": PARTITIONS})
+        prefix = f"units-{uuid4().hex[:8]}"
+        cluster.create({f"{prefix}.in": 1})
         cluster.fill(f"{prefix}.in", messages(size * count))
-        if name == "RabbitMQ":
-            RabbitMedium(options.folder, {"rabbitmq": servers[name]}, prefix).make(
-                [f"{prefix}.out"]
-            )
-        outbound = OUTBOUNDS[name](servers[name], prefix)
+        media[into].make([f"{prefix}.out"])
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            work = units_per_second(broker, prefix, outbound, size, count, Path(folder))
+            work = units_per_second(tables, into, prefix, size, count, Path(folder))
             found.append(asyncio.run(work))
         cluster.delete(prefix)
     return median(found)

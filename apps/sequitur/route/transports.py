@@ -8,7 +8,9 @@ from inspect import signature
 from pathlib import Path
 
 from sequitur.kafka.login import kafka_login
+from stores.db.engines import open_engine
 from stores.db.urls import read_url
+from stores.outbox import MessageLog
 from stores.segments import Inbound, Outbound
 from stores.segments.transports.files import FileInbound, FileOutbound
 from stores.segments.transports.kafka import KafkaInbound, KafkaOutbound
@@ -124,6 +126,16 @@ def _streams(
     )
 
 
+def _sql(beside: Path, database: str, log: str = "sequitur", inbox: str = "default") -> Transport:
+    from stores.segments.transports.sql import InboxOutbound, LogInbound
+
+    engine = open_engine(_url(beside, database))
+    return Transport(
+        lambda topic, _: LogInbound(topic, engine, MessageLog(log)),
+        lambda router: InboxOutbound(engine, inbox, router),
+    )
+
+
 def _url(beside: Path, given: str | None) -> str:
     """A URL of the file, of another file by `@FILE`, or of the environment."""
     url = given or os.environ.get(RABBITMQ)
@@ -139,4 +151,5 @@ KINDS: Mapping[str, Callable[..., Transport]] = {
     "files": _files,
     "rabbitmq": _rabbitmq,
     "rabbitmq-stream": _streams,
+    "sql": _sql,
 }

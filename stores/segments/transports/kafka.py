@@ -4,7 +4,8 @@ import asyncio
 import logging
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -22,6 +23,7 @@ from aiokafka.errors import (
 )
 from aiokafka.producer import sender
 
+from stores.segments.day_of import DAY
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError, StaleOwner
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.transports.topic_id import topic_id
@@ -42,6 +44,8 @@ _LOOK = 2.0
 """Seconds after which a topic is not there."""
 _BATCH = 1 << 19
 """Bytes of a request's batch; of a topic that takes less, one message is one."""
+_TELL = 1.0
+"""Seconds between two commits of the group's offsets, which take longer than a small unit."""
 _RECOGNISE = 5.0
 """Seconds after which a topic's id is asked for again."""
 
@@ -60,9 +64,11 @@ class KafkaInbound:
         self._consumer: AIOKafkaConsumer | None = None
         self._partitions: set[int] = set()
         self._recognised: tuple[float, str | None] | None = None
+        self._behind: dict[TopicPartition, int] = {}
+        self._told: float | None = None
 
     async def start(self, positions: Mapping[int, int]) -> None:
-        self._recognised = None
+        self._recognised, self._told, self._behind = None, None, {}
         consumer = self._consumer = AIOKafkaConsumer(
             **self._kafka,
             group_id=self._group,
@@ -97,6 +103,7 @@ class KafkaInbound:
 
     async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
         assert self._consumer is not None
+        await self._tell_group()
         if self._consumer.partitions_for_topic(self.topic) != self._partitions:
             raise ConnectionError(f"topic {self.topic} has other partitions now")
         try:
@@ -108,10 +115,17 @@ class KafkaInbound:
         return [self._message(record) for records in found.values() for record in records]
 
     async def acknowledge(self, positions: Mapping[int, int]) -> None:
-        assert self._consumer is not None
-        acknowledged = {TopicPartition(self.topic, each): at for each, at in positions.items()}
+        self._behind |= {TopicPartition(self.topic, each): at for each, at in positions.items()}
+        await self._tell_group()
+
+    async def _tell_group(self) -> None:
+        now, consumer = time.monotonic(), self._consumer
+        if not self._behind or (self._told is not None and now - self._told < _TELL):
+            return
+        assert consumer is not None
+        behind, self._behind, self._told = self._behind, {}, now
         try:
-            await asyncio.wait_for(self._consumer.commit(acknowledged), _WAIT)
+            await asyncio.wait_for(consumer.commit(behind), _WAIT)
         except (KafkaError, TimeoutError) as error:
             raise ConnectionError(f"topic {self.topic}: {error!r}") from error
 
@@ -133,10 +147,42 @@ class KafkaInbound:
             )
         return id
 
+    async def end_day(self, day: str) -> None:
+        """See `Endable`: into each partition."""
+        producer = AIOKafkaProducer(**self._kafka)
+        try:
+            await producer.start()
+            await producer.client.add_topic(self.topic)
+            numbers = await asyncio.wait_for(producer.client._wait_on_metadata(self.topic), _LOOK)
+            for number in sorted(numbers):
+                await producer.send_and_wait(
+                    self.topic, b"", partition=number, headers=[(DAY, day.encode())]
+                )
+        except (KafkaError, TypeError, TimeoutError) as error:
+            raise ConnectionError(f"topic {self.topic}: {error!r}") from error
+        finally:
+            await wait_for_stop(producer.stop())
+
     async def stop(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await wait_for_stop(consumer.stop())
+
+    def partition_numbers(self) -> Collection[int]:
+        """See `Holding`."""
+        return self._partitions
+
+    def hold(self, partition: int, position: int) -> None:
+        """See `Holding`."""
+        assert self._consumer is not None
+        place = TopicPartition(self.topic, partition)
+        self._consumer.pause(place)
+        self._consumer.seek(place, position)
+
+    def release(self, partition: int) -> None:
+        """See `Holding`."""
+        assert self._consumer is not None
+        self._consumer.resume(TopicPartition(self.topic, partition))
 
     def _message(self, record: Any) -> InboundMessage:
         headers = tuple((name, value or b"") for name, value in record.headers)
@@ -199,6 +245,12 @@ class KafkaOutbound:
         if producer is not None:
             await wait_for_stop(producer.stop())
 
+    async def partition_numbers(self, destination: str) -> Sequence[int]:
+        """See `Partitioned`."""
+        with suppress(PublishRefused):
+            await self._learn([OutboundMessage("", destination, None)])
+        return self._known.get(destination, ())
+
     async def _learn(self, messages: Sequence[OutboundMessage]) -> None:
         """Ask for the partitions of destinations that are new; which may not be there at all."""
         assert self._producer is not None
@@ -231,7 +283,9 @@ class KafkaOutbound:
             # Its own id, not that of what it came of.
             headers = [header for header in message.headers if header[0] != ID]
             headers.append((ID, message.id.encode()))
-            partition = None if message.key is not None else self._partition_of(message)
+            partition = message.partition
+            if partition is None and message.key is None:
+                partition = self._partition_of(message)
             try:
                 sent = await producer.send(
                     message.destination, message.value, message.key, partition, headers=headers

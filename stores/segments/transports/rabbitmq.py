@@ -266,7 +266,7 @@ class RabbitOutbound:
         )
 
     def _is_confirmed(self, message: OutboundMessage, sent: "asyncio.Task[None]") -> bool:
-        if sent.exception() is not None:
+        if sent.cancelled() or sent.exception() is not None:
             return False
         self._known.add(message.destination)
         if message.id:
@@ -275,6 +275,8 @@ class RabbitOutbound:
 
     async def _fail(self, index: int, destination: str, sent: "asyncio.Task[None]") -> None:
         """Raise what became of the first one that is not confirmed."""
+        if sent.cancelled():  # not by whoever waits here
+            raise DestinationDown("RabbitMQ has ended the connection")
         try:
             sent.result()
         except PublishError as error:

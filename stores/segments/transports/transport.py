@@ -7,7 +7,10 @@ from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
 
 
 class Inbound(Protocol):
-    """One inbound topic. `topic` is its name."""
+    """One inbound topic. `topic` is its name.
+
+    One with `final = True` is a queue that never delivers again what was acknowledged.
+    """
 
     topic: str
 

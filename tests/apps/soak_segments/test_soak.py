@@ -11,8 +11,10 @@ from soak_segments.media import MEDIA, FileMedium
 from soak_segments.part import Setting
 from tests.conftest import BrokerAddress
 
-STORES = ("rows, postgresql", "files, sqlite", "rows, sqlite")
-PAIRS = [f"{one} → {other}" for one in MEDIA for other in MEDIA]
+STORES = ("rows, postgresql", "segments, sqlite", "rows, sqlite")
+KINDS = [*MEDIA]
+# Each one on each side twice; scripts/soak segments has all pairs.
+PAIRS = [f"{one} → {(KINDS * 2)[n + m]}" for n, one in enumerate(KINDS) for m in (0, 1)]
 SHORT = [f"{pair}, {STORES[n % 3]}" for n, pair in enumerate(PAIRS)]
 RABBIT = [n for n, way in enumerate(SHORT) if "rabbitmq" in way]
 pytestmark = pytest.mark.integration
@@ -36,27 +38,29 @@ def test_nothing_is_lost_or_repeated_whichever_step_dies(
 def test_into_and_out_of_rabbitmq_only_what_is_in_doubt_comes_again(
     number: int, broker: BrokerAddress, rabbitmq_server: RabbitMQ, tmp_path: Path
 ) -> None:
-    short_round(number, tmp_path, kafka=broker.address, rabbitmq=rabbitmq_server.url)
+    rabbits = {"rabbitmq": rabbitmq_server.url, "streams": str(rabbitmq_server.stream_port)}
+    short_round(number, tmp_path, kafka=broker.address, **rabbits)
 
 
-LINES = ["0:0", "0:1", "1:0", "0:2", "0:3", "1:1"]
+ALL = [(0, 0), (0, 1), (1, 0), (0, 2), (0, 3), (1, 1)]
 
 
 @pytest.mark.parametrize(
-    ("lines", "wrong"),
+    ("came", "wrong"),
     [
-        (LINES, None),
-        ([*LINES, "1:1"], "1 messages came again"),
-        (LINES[:-1], r"\[\] came, \['1:1'\] were sent"),
-        (LINES[::-1], r"\['0:3', '0:2', '0:1', '0:0'\] came"),
+        (ALL, None),
+        ([*ALL, (1, 1)], "1 messages came again"),
+        (ALL[:-1], r"\[\] came, .*1,1.* were sent"),
+        (ALL[::-1], r"0,3.*0,2.* came, .*0,0.* were sent"),
     ],
 )
-def test_what_is_wrong_is_noticed(lines: list[str], wrong: str | None, tmp_path: Path) -> None:
+def test_what_is_wrong_is_noticed(
+    came: list[tuple[int, int]], wrong: str | None, tmp_path: Path
+) -> None:
     setting = Setting("files", "files", "files", "", tmp_path, {}, "x")
-    (tmp_path / "out").mkdir()
     for name in setting.destinations:
-        some = [each for each in lines if name in setting.route(each)]
-        (tmp_path / "out" / f"{name}+x.lines").write_text("\n".join(some))
+        lines = [line for each in came if name in (line := setting.value(*each))]
+        (tmp_path / f"{name}+x.lines").write_text("\n".join(lines))
     found = [*differences(setting, {0: 4, 1: 2}, kills=9)]
     if wrong is None:
         assert found == []
@@ -67,7 +71,8 @@ def test_what_is_wrong_is_noticed(lines: list[str], wrong: str | None, tmp_path:
 def test_a_repetition_has_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     setting = Setting("files", "files", "files", "", tmp_path, {}, "x")
     monkeypatch.setattr(FileMedium, "repeats", 1)
+
     for ids, count in ((("i", "i"), 0), (("i", "j"), 1)):
-        monkeypatch.setattr(FileMedium, "got", lambda self, name, ids=ids: [
-            ("0:0", each) for each in ids if name.endswith("a")])  # fmt: skip
+        got = [(setting.value(0, 0), each) for each in ids]
+        monkeypatch.setattr(FileMedium, "got", lambda *_, got=got: got if _[1] == "x-a" else [])
         assert len([*differences(setting, {0: 1}, kills=1)]) == count

@@ -261,6 +261,15 @@ async def test_a_queue_has_one_consumer_and_one_that_is_gone_is_told_of(
     await one.stop()
 
 
+async def test_a_message_whose_sending_is_cancelled_by_the_connection_is_in_doubt() -> None:
+    class Cancelling(RabbitOutbound):
+        async def _send(self, *given: object) -> None:
+            raise asyncio.CancelledError
+
+    with pytest.raises(DestinationDown):
+        await Cancelling(NOWHERE).publish(sent("q", b"1"))
+
+
 def test_no_secret_of_a_login_is_in_its_text_or_in_an_error() -> None:
     assert "secret" not in repr(NOWHERE)
     with pytest.raises(ConnectionError) as error:

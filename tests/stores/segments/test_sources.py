@@ -159,6 +159,33 @@ async def test_acknowledging_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPa
         await asyncio.wait_for(inbound.acknowledge({0: 1}), 20)
 
 
+async def test_kafka_s_group_is_told_of_all_in_the_end_and_not_of_each_unit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told, now = [], 100.0
+
+    class Group:
+        async def commit(self, offsets: Any) -> None:
+            told.append({where.partition: at for where, at in offsets.items()})
+
+        def partitions_for_topic(self, topic: str) -> set[int]:
+            return set()
+
+        async def getmany(self, **_: Any) -> dict[Any, Any]:
+            return {}
+
+    monkeypatch.setattr("stores.segments.transports.kafka.time.monotonic", lambda: now)
+    inbound = KafkaInbound("orders", {})
+    inbound._consumer = Group()
+    for position in (1, 2, 3):
+        await inbound.acknowledge({0: position, position: 7})
+    assert told == [{0: 1, 1: 7}]
+    now += 1.0
+    await inbound.poll(10, 0)
+    await inbound.poll(10, 0)
+    assert told == [{0: 1, 1: 7}, {0: 3, 2: 7, 3: 7}]
+
+
 def test_a_database_that_was_replaced_has_owners_again(engine: Engine) -> None:
     ledger = SegmentLedger(engine)
     first = ledger.own_end("orders", "one")

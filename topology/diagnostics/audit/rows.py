@@ -53,6 +53,12 @@ class StateRows:
         elif key == POSITIONS:
             self.positions = decode_positions(value)
 
+    def came_again(self, stream: str, sequence: int) -> None:
+        """An event came that has no row of its own: it waits if its stream has not passed it."""
+        found = self.streams.get(stream)
+        if isinstance(found, Progress) and found.since and sequence > found.last:
+            self.waits.setdefault(stream, set()).add(sequence)
+
     def last(self, stream: str, unknown: int) -> int:
         """The last processed sequence, `unknown` for a stream that the view does not know."""
         found = self.streams.get(stream)

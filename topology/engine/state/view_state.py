@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from heapq import merge
 from itertools import islice
+from operator import attrgetter
 
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
@@ -22,6 +24,12 @@ from topology.engine.state.rows import (
     encode_progress,
     progress_key,
     split_buffer_key,
+)
+from topology.engine.state.short_waits import (
+    ShortWaits,
+    WaitLimits,
+    encode_again,
+    may_wait_in_memory,
 )
 from topology.model.counts import decode_counts, encode_counts
 from topology.model.errors import Malformed
@@ -44,16 +52,24 @@ class ViewState(Unloads):
     parked: stream that is set aside until somebody says so → how many of its events wait. retries:
     the deadlines of those that go on by themselves; `timers` has theirs and those of gaps.
     positions: where the view reads; a change of them goes with the unit that `StreamTask.finish`
-    closes. now: the clock (ms), which stored times are held against.
+    closes. now: the clock (ms), which stored times are held against. short: the events that have no
+    row, where the view's input can be read again; `limits` says how much of it.
     """
 
     def __init__(
-        self, view: View, table: PartitionTable, now: int = ALWAYS, budget: Budget | None = None
+        self,
+        view: View,
+        table: PartitionTable,
+        now: int = ALWAYS,
+        budget: Budget | None = None,
+        limits: WaitLimits | None = None,
     ) -> None:
         self.view = view
         self.table = table
         self.clock = now
         self.budget = budget
+        in_memory = limits is not None and may_wait_in_memory(view)
+        self.short = ShortWaits(limits) if in_memory and limits else None
         self.ordering = view.ordering
         self.timers = Timers()
         self.retries = Timers()
@@ -128,6 +144,8 @@ class ViewState(Unloads):
 
     def can_go_on(self, stream: str, progress: Progress) -> bool:
         """Whether the first of the events that wait, in memory or as rows, is the next one."""
+        if self.ordering.can_go_on(progress):
+            return True
         if progress.spilled:
             progress = progress.copy()
             progress.ring = self.ordering.ring()
@@ -245,14 +263,41 @@ class ViewState(Unloads):
             for stream, progress in changed.items()
         ]
 
-    def buffer_rows(self, result: Step) -> list[Row]:
-        """The rows of events that wait from now on, and of those that wait no longer."""
+    def buffer_rows(self, result: Step, *, as_rows: bool = False) -> list[Row]:
+        """The rows of events that wait from now on, and of those that wait no longer.
+
+        as_rows: whether none may wait in memory only.
+        """
         new = {(event.stream, event.sequence): event for event in result.buffered}
         gone = [e for e in result.released if new.pop((e.stream, e.sequence), None) is None]
+        if (short := self.short) is not None:
+            gone = [e for e in gone if not short.release((e.stream, e.sequence))]
+            if new and not as_rows:
+                new = self._wait_in_memory(short, new, result)
+            # Of what is impossible, `last` does not tell that it is gone.
+            short.end_now |= bool(result.impossible)
         return delete_rows(gone) + [
             (buffer_key(stream, sequence), encode_message(event.message, event.arrived))
             for (stream, sequence), event in new.items()
         ]
+
+    def _wait_in_memory(
+        self, short: ShortWaits, new: dict[tuple[str, int], Event], result: Step
+    ) -> dict[tuple[str, int], Event]:
+        """Let events that are in their rings wait without a row. Returns the others."""
+        beyond, changed, now = {}, result.changed, self.clock
+        for at, event in new.items():
+            if changed[event.stream].spilled:  # type: ignore[union-attr]
+                beyond[at] = event
+            else:
+                short.add(at, event, now)
+        return beyond
+
+    def save_waits(self, unit: CommitUnit) -> None:
+        """Have all that waits in memory only get its row in a unit, before what follows in it."""
+        if self.short:
+            self.short.end_now = True
+            self.note(unit, [])
 
     def _note(self, stream: str, progress: Progress) -> None:
         if self.budget is not None:
@@ -283,18 +328,29 @@ class ViewState(Unloads):
 
     def note(self, unit: CommitUnit, rows: list[Row]) -> None:
         """Add rows to the unit, and the counts."""
-        rows.append((COUNTS, encode_counts(self.counts, self.position)))
+        counts = encode_counts(self.counts, self.position)
+        if self.short:
+            full = self.budget is not None and self.budget.used > self.budget.limit
+            everything = full or self.positions.halted is not None
+            rows += self.short.rows(self.clock, everything=everything)
+            counts = encode_again(counts, self.short.read_again(self.position, self.clock))
+        rows.append((COUNTS, counts))
         self.noted = self.position
         name = self.view.name
         unit.rows[name] = unit.rows[name] + rows if name in unit.rows else rows
 
-    def unload(self, stream: str) -> None:
+    def unload(self, stream: str) -> bool:
         """Leave a stream's waiting events to their rows; not before these are written, or its unit
-        is the next to be."""
+        is the next to be. Returns whether they have rows; if not, the next unit writes these."""
         progress = self.waiting.get(stream)
         if progress is not None and progress.ring:
+            short = self.short
+            if short and any((stream, e.sequence) in short for e in progress.ring.slots.values()):
+                short.end_now = True
+                return False
             progress.spilled += len(progress.ring)
             progress.loaded, progress.ring = progress.last, None
+        return True
 
     def forget(self, stream: str) -> None:
         """Hold a stream for one that was never seen; its rows go with the unit."""
@@ -320,11 +376,11 @@ class ViewState(Unloads):
             return
         ring = progress.ring
         here = {event.sequence: event for event in ring or ()}
+        rows: Iterable[Event] = ()
         if progress.spilled:
-            for event in self.spilled(stream, progress.last + 1, LAST):
-                yield here.get(event.sequence, event)
-        else:
-            yield from here.values()
+            beyond = self.spilled(stream, progress.last + 1, LAST)
+            rows = (event for event in beyond if event.sequence not in here)
+        yield from merge(here.values(), rows, key=attrgetter("sequence"))
 
 
 def is_parked(progress: int | Progress) -> bool:

@@ -12,11 +12,18 @@ from topology.declaration.route import Route
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
-from topology.diagnostics.explain import Fold, PendingRedelivery, of_waiting, waiting_rows
+from topology.diagnostics.explain import (
+    Fold,
+    PendingRedelivery,
+    of_counts,
+    of_waiting,
+    waiting_rows,
+)
 from topology.diagnostics.explain.fold import Wanted
 from topology.diagnostics.explain.formatting import lately
 from topology.engine.redelivery.records import Redelivered, not_before, revive
 from topology.engine.state.rows import COUNTS
+from topology.engine.state.short_waits import InputWaits, read_again
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.ticker import Ticker
@@ -197,11 +204,25 @@ class DurableState:
         fold = await self._fold(view.name, partition, wanted)
         table = MemoryTable()
         rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
+        rows |= await self._in_memory(view, source, rows, wanted)
         table.write(sorted(rows.items()))
         task = ViewTask(view, table)
         if group is not None and task.state.positions.input is None:
             task.state.positions.input = left_behind(table.get(COUNTS), group.offset)
         return task
+
+    async def _in_memory(
+        self, view: View, source: TopicPartition, rows: dict[bytes, bytes], wanted: Wanted
+    ) -> dict[bytes, bytes]:
+        """The rows that events would have that wait in the worker's memory only."""
+        again = read_again(rows.get(COUNTS))
+        if again is None or wanted is of_counts:
+            return {}
+        span, waits = (await self.span([source]))[source], InputWaits(view, rows.get, again)
+        start, end = max(span.first, again.first), min(span.end, again.end)
+        async for record in self.records(source, start, end):
+            waits.take([record])
+        return {key: row for key, row in waits.rows.items() if wanted(key, row)}
 
     async def rows(self, name: str, partition: int, wanted: Wanted) -> dict[bytes, bytes]:
         """The rows that are wanted of a view's changelog, or of that of its second stage."""

@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.engine.partition import Alignment
+from topology.engine.state.short_waits import WaitLimits
 from topology.faust.kafka.clients import connection
 from topology.faust.kafka.offsets import Offsets
 from topology.faust.kafka.reader import Reader
@@ -18,6 +19,7 @@ from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.channel import WorkChannel
 from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.partitioning import Partitions
+from topology.faust.worker.read_again import is_kept
 from topology.faust.worker.refusals import Refusals
 from topology.faust.worker.router_process import RouterProcess
 from topology.faust.worker.tables import Tables
@@ -44,6 +46,7 @@ class WorkerContext:
         running: Partition → what handles its events side by side, or did so last.
         routers: Stage → what agrees with other workers on its rules, where they change.
         databases: Name → the URL of a database that views with workers declare.
+        kept: Topic → whether what was read of it is there for a while yet.
     """
 
     app: Any
@@ -67,6 +70,7 @@ class WorkerContext:
     running: dict[TopicPartition, OrderedCommit] = field(default_factory=dict)
     alignments: dict[str, Alignment] = field(default_factory=dict)
     databases: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, bool] = field(default_factory=dict)
     routers: dict[str, RouterProcess] = field(default_factory=dict)
 
     def alignment(self, source: str) -> Alignment:
@@ -85,6 +89,12 @@ class WorkerContext:
         return TransactionalWriter(
             self.group, source, connection(self.app), self.changelogs, self.partitions, view
         )
+
+    async def limits(self, topic: str) -> WaitLimits | None:
+        """How much of an input may be read again; None where it may be deleted too soon."""
+        if topic not in self.kept:
+            self.kept[topic] = await is_kept(self.app, topic)
+        return WaitLimits() if self.kept[topic] else None
 
     def refusals(self, source: TopicPartition, views: Mapping[str, View] | None = None) -> Refusals:
         """What finds the messages of a partition's handlers that Kafka refuses."""

@@ -21,16 +21,21 @@ from mode import get_logger
 from stores.view_state import TableError, TableFenced, TableUnavailable
 from topology.declaration.source import Source
 from topology.declaration.view import View
+from topology.engine.commit_unit import CommitUnit
 from topology.engine.intake import IntakeCounts
 from topology.engine.partition import JoiningView, PartitionView, StreamStep
 from topology.engine.state.positions import decode_positions
 from topology.engine.state.rows import COUNTS, POSITIONS
+from topology.engine.state.short_waits import InputWaits, read_again
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.disk.table_freshness import in_step_row
+from topology.faust.worker.disk.writing import write
 from topology.faust.worker.open_view import open_view
 from topology.faust.worker.partition import Crash, Partition
+from topology.faust.worker.read_again import read_waits
 from topology.faust.worker.runner import Runner
 from topology.faust.worker.start_offset import clamp_to_log_start, committed_start
 from topology.faust.worker.watermark import Watermark
@@ -62,6 +67,7 @@ class StreamPartition(Partition):
         """Fence, restore, find the offset: in this order, as each relies on the last."""
         context = self._context
         self._budget = Budget(context.settings.waiting_bytes)
+        self._limits = await context.limits(self.source.topic)
         writers = [context.writer(self.source)]
         try:
             await writers[0].start()
@@ -84,12 +90,39 @@ class StreamPartition(Partition):
                     await wait_for_stop(writer.stop())
                 else:
                     del rest[view.name]
+                    await self._save_waits([view], {view.name: table}, writer, first)
                     runners.append(await self._standalone(view, table, position, writer))
+            await self._save_waits(self._views, rest, writers[0], first)
             runners.insert(0, self._main(rest, start, taken, writers[0]))
         except BaseException:
             await asyncio.gather(*(wait_for_stop(writer.stop()) for writer in writers))
             raise
         return runners
+
+    async def _save_waits(
+        self, views: Iterable[View], tables: Mapping[str, Any], writer: Writer, first: int
+    ) -> None:
+        """Make rows of what waited in memory only, and is in the input yet; `first` is the first
+        offset that is there."""
+        found = [
+            InputWaits(view, tables[view.name].get, again)
+            for view in views
+            if view.name in tables
+            and (again := read_again(tables[view.name].get(COUNTS))) is not None
+        ]
+        if not found:
+            return
+        start = clamp_to_log_start(self.source, min(w.again.first for w in found), first)
+        await read_waits(self._context.app, self.source, found, start)
+        unit = CommitUnit(self.source.topic, self.source.partition)
+        unit.rows = {each.view.name: each.unit_rows() for each in found}
+        ends = await writer.commit(unit, self.source)
+        for name, rows in unit.rows.items():
+            await write(tables[name], [*rows, in_step_row(wall())], ends.get(name))
+        logger.info(
+            "%s was read again from offset %d: %d events wait that had no rows yet",
+            self.source, start, sum(len(each.rows) for each in found),
+        )  # fmt: skip
 
     def _own(self, view: View, table: PartitionTable, first: int, start: int) -> int | None:
         """The position of a view that reads apart, None for one that reads with the others."""
@@ -148,6 +181,7 @@ class StreamPartition(Partition):
             return StreamTask(
                 context.topology, self._declared, number, tables,
                 position=start, intake=taken, apart=apart, now=wall(), budget=self._budget,
+                limits=self._limits,
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise

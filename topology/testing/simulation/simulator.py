@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from topology.declaration.topology import Topology
+from topology.engine.state.short_waits import WaitLimits
 from topology.testing.simulation.audit import Audit
 from topology.testing.simulation.fake_log import FakeLog
 from topology.testing.simulation.halting import HaltingSchedule, ObeyingRunner
@@ -20,6 +21,8 @@ from topology.testing.simulation.world import Guarantee, World
 
 START = 1_000_000_000_000
 """The clock at the start of every run (ms)."""
+LIMITS = (None, WaitLimits(4, time=10), WaitLimits(40, time=200))
+"""How long events wait in memory only, in schedules that take turns."""
 TRACE_LINES = 60
 """Lines of the trace that a failure shows."""
 
@@ -123,6 +126,7 @@ class Simulator:
             are rows only.
         redrives: whether operators put dead events back; exactly once only, and of messages that
             come once.
+        short_waits: whether events may wait in memory only, in two of three schedules.
     """
 
     def __init__(
@@ -141,6 +145,7 @@ class Simulator:
         halts: bool = False,
         memory: int | None = None,
         redrives: bool = False,
+        short_waits: bool = True,
     ) -> None:
         self.topology = topology
         self.guarantee: Guarantee = guarantee
@@ -149,6 +154,7 @@ class Simulator:
         self.batch = batch
         self.drain = drain
         self.memory = memory
+        self.short_waits = short_waits
         self.delivery = delivery or Delivery()
         self.zombies = guarantee == "exactly_once" if zombies is None else zombies
         self.runner = ObeyingRunner if halts else runner
@@ -193,6 +199,8 @@ class Simulator:
             self.batch,
             self.drain,
             self.memory,
+            # By the seed itself: schedules are the same with and without.
+            LIMITS[seed % len(LIMITS)] if self.short_waits else None,
         )
         arrivals = self.delivery.arrange(self._sent(seed), chance)
         schedule = self._schedule(

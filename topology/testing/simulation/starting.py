@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import count
 
 from topology.declaration.source import Source
+from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition import (
     PartitionView,
     RekeyStep,
@@ -13,6 +14,8 @@ from topology.engine.partition import (
     StreamStep,
 )
 from topology.engine.partition.ports import Work
+from topology.engine.state.rows import COUNTS
+from topology.engine.state.short_waits import InputWaits, read_again
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
 from topology.sequencer.memory_budget import Budget
@@ -20,9 +23,11 @@ from topology.testing.awaited import complete
 from topology.testing.simulation.commits import Commits
 from topology.testing.simulation.log_partition import TopicPartition
 from topology.testing.simulation.ports import (
+    ALL,
     ShownHistories,
     SideReader,
     in_turn,
+    record,
 )
 from topology.testing.simulation.watermark import FakeWatermark
 from topology.testing.simulation.worker import Worker
@@ -61,6 +66,7 @@ class Starting(Commits):
             yield "fenced"
         if self.by_stream:
             yield from self.restore()
+            yield from self.save_waits()
             self.task = self.build()
         self.position = self.committed = self.world.log.offsets.get(self.place, 0)
         # At least once, the state may have more of the input than the committed offset says.
@@ -83,6 +89,7 @@ class Starting(Commits):
         task = StreamTask(
             world.topology, self.source, partition, self.tables,
             position=world.log.offsets.get(self.place, 0), now=self.clock(), budget=budget,
+            limits=world.limits,
         )  # fmt: skip
         for view in task.views.values():
             if world.memory is not None:
@@ -121,6 +128,18 @@ class Starting(Commits):
         return PartitionView(
             task, self.tables[view.name], dispatch, side_inputs, ShownHistories(self, task)
         )
+
+    def save_waits(self) -> Iterator[str]:
+        """Make rows of what waited in memory only, and is in the input yet."""
+        unit = CommitUnit(*self.place)
+        for view in self.world.layout.views[self.source.name]:
+            table = self.tables[view.name]
+            if (again := read_again(table.get(COUNTS))) is not None:
+                waits = InputWaits(view, table.get, again)
+                offsets, _ = self.input.read(again.first, ALL, again.end)
+                waits.take(record(self.world, self.place, at) for at in offsets)
+                unit.rows[view.name] = waits.unit_rows()
+        yield from self.commit(unit)
 
     def restore(self) -> Iterator[str]:
         """Bring the views' tables to the changelog's end."""

@@ -6,6 +6,7 @@ from typing import Literal
 from zlib import crc32
 
 from topology.declaration.topology import Topology
+from topology.engine.state.short_waits import WaitLimits
 from topology.testing.simulation.fake_log import FakeLog
 from topology.testing.simulation.layout import Layout
 from topology.testing.simulation.log_partition import TopicPartition
@@ -19,7 +20,8 @@ class World:
 
     chance: the one source of randomness. batch: the most records of a fetch. drain: the most events
     that a step releases out of buffers, None for the engine's own limit. memory: bytes for events
-    that wait in a partition, None for the engine's own limit.
+    that wait in a partition, None for the engine's own limit. limits: how much of an input may be
+    read again for what waits in memory only, None where all that waits has a row.
     """
 
     layout: Layout
@@ -29,6 +31,7 @@ class World:
     batch: int
     drain: int | None
     memory: int | None = None
+    limits: WaitLimits | None = None
 
     @property
     def topology(self) -> Topology:

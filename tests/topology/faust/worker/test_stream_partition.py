@@ -73,6 +73,9 @@ async def started(row: Positions, written: Positions | None = None) -> tuple[lis
     async def do(work: Any) -> None:
         await work()
 
+    async def limits(topic: str) -> None:
+        return None
+
     context: Any = SimpleNamespace(
         app=SimpleNamespace(engine=SimpleNamespace(settings=SETTINGS)),
         topology=topology,
@@ -85,6 +88,7 @@ async def started(row: Positions, written: Positions | None = None) -> tuple[lis
         views={name: SimpleNamespace(do=do) for name in tables},
         reader=reader,
         refusals=lambda place: None,
+        limits=limits,
         writer=lambda place, view="": FakeWriter(view, told),
     )
 

@@ -8,6 +8,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition import PartitionView, StreamStep
 from topology.engine.state.late_events import LateEvents
 from topology.engine.state.rows import COUNTS
+from topology.engine.state.short_waits import InputWaits, ReadAgain, ShortWaits
 from topology.engine.state.view_state import ViewState
 from topology.engine.stream_task import StreamTask
 from topology.model.partition_table import Row
@@ -169,16 +170,30 @@ def requests_are_not_stored(
     return beyond, []
 
 
+def read_again_too_late(self: ShortWaits, position: int, now: int) -> ReadAgain | None:
+    found = _read_again(self, position, now)
+    return found and found._replace(first=found.first + 1)
+
+
+def nothing_is_read_again(self: InputWaits, records: Any) -> None:
+    pass
+
+
+def let_go_of_without_rows(self: ShortWaits, at: tuple[str, int]) -> bool:
+    return False
+
+
+_read_again = ShortWaits.read_again
 _buffer_rows = ViewState.buffer_rows
 _load = ViewState._load
 
 
-def buffered_is_not_stored(self: ViewState, result: Step) -> list[Row]:
-    return [row for row in _buffer_rows(self, result) if row[1] is None]
+def buffered_is_not_stored(self: ViewState, result: Step, **how: Any) -> list[Row]:
+    return [row for row in _buffer_rows(self, result, **how) if row[1] is None]
 
 
-def released_stays(self: ViewState, result: Step) -> list[Row]:
-    return [row for row in _buffer_rows(self, result) if row[1] is not None]
+def released_stays(self: ViewState, result: Step, **how: Any) -> list[Row]:
+    return [row for row in _buffer_rows(self, result, **how) if row[1] is not None]
 
 
 def drain_ends_with_a_restart(self: ViewState) -> None:

@@ -102,6 +102,13 @@ def test_a_rebuild_that_is_forgotten_in_a_crash(monkeypatch: pytest.MonkeyPatch)
             {"topology": shop(gap=skip(after=3))},
         ),
         ("state.view_state.ViewState._load", planted.counts_end_with_a_restart, {}),
+        ("state.short_waits.InputWaits.take", planted.nothing_is_read_again, {}),
+        ("state.short_waits.ShortWaits.read_again", planted.read_again_too_late, {}),
+        (
+            "state.short_waits.ShortWaits.__contains__",
+            planted.let_go_of_without_rows,
+            {"topology": simulated.three_views(), "memory": 5000, "delivery": IN_DISORDER},
+        ),
         ("view_task.step", planted.an_event_in_a_large_batch_is_dropped, {}),
         ("view_task.step", planted.an_event_that_waits_is_dropped, {"delivery": IN_DISORDER}),
     ],

@@ -97,6 +97,8 @@ class OrderedRunner(Runner):
         self.workers = Workers(self)
         self.events: dict[int, Event | Release | Malformed] = {}
         """What is in hand, by its offset in the partition."""
+        self._used: set[int] = set()
+        """Offsets of events that an attempt has had which came to nothing."""
         self.records: dict[int, Message] = {}
         self.asides = CommitUnit(*source)
         """What is to be made durable with the next turn, whosever it is: lines of error logs."""
@@ -248,14 +250,19 @@ class OrderedRunner(Runner):
 
     def give_up(self, grant: Grant, *, ended: bool = True) -> None:
         """Undo what an attempt did besides staging. ended: it can do nothing more outside."""
-        for event in grant.events:
-            if isinstance(found := self.events.get(event.offset), Event):
-                # The handler may have changed it.
-                self.events[event.offset] = self.stage.renewed(found)
+        self._used.update(event.offset for event in grant.events if event.offset in self.events)
         if self.lent is not None:
             self.lent.release(grant)
         if self.compensations is not None and ended:
             self.compensations.owe(grant)
+
+    def event(self, offset: int) -> Event | Release | Malformed:
+        """What is in hand, as it was before a handler had it, which may have changed it."""
+        found = self.events[offset]
+        if offset in self._used and isinstance(found, Event):
+            self._used.discard(offset)
+            found = self.events[offset] = self.stage.renewed(found)
+        return found
 
     # -- turns
 
@@ -400,6 +407,7 @@ class OrderedRunner(Runner):
         for grant in turns:
             for event in grant.events:
                 del self.events[event.offset]
+                self._used.discard(event.offset)
                 self.workers.forget(event.offset)
                 self.records.pop(event.offset, None)
 

@@ -13,34 +13,30 @@ from mode import get_logger
 
 from stores.view_state.table import TableError
 from topology.declaration.ordered_stage import Release
-from topology.declaration.policies.error import RETRIES
-from topology.declaration.timeouts import TooSlow
-from topology.engine.output.failure import decided, log_failure
+from topology.engine.output.failure import log_failure
 from topology.engine.redelivery.records import bury
 from topology.engine.staged_effects import Staged, touched_keys
-from topology.engine.stream_task import malformed
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.attempt_services import AttemptServices
 from topology.faust.worker.ordered.compensations import OWED
 from topology.faust.worker.ordered.lease import DatabaseAway
 from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStarted
+from topology.faust.worker.ordered.settling import Settling
 from topology.handler_process import home_of
 from topology.model.batches import by_event
 from topology.model.changes import acollected, collected
-from topology.model.errors import HandlerError, Malformed, described
+from topology.model.errors import HandlerError, Malformed
 from topology.model.event import Event
 from topology.model.printable import printable
 from topology.model.work_event import WorkEvent, work_event
-from topology.ordered_commit import FailureOutcome, Grant, WaitAndCommit
+from topology.ordered_commit import Grant, WaitAndCommit
 
 if TYPE_CHECKING:
     from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 
 logger = get_logger(__name__)
 
-AWAY = 1.0
-"""Seconds after which an attempt is made again whose database was away."""
 BREATH = 0.01
 """Seconds that a worker may go on without awaiting anything, before others have their turn."""
 
@@ -66,7 +62,7 @@ class Workers:
         self._prefix = f"{stage.view.topology}.{stage.view.name}"
         self._attempts: dict[int, Attempt] = {}
         self._idle: deque[asyncio.Future[Grant]] = deque()
-        self._retried: dict[int, int] = {}
+        self._settling = Settling(runner)
         self.ending = False
         """Set to end each worker behind its attempt, whatever that makes of being cancelled."""
         self._threaded: set[int] = set()
@@ -134,7 +130,7 @@ class Workers:
 
     def forget(self, offset: int) -> None:
         """An event is done."""
-        self._retried.pop(offset, None)
+        self._settling.retried.pop(offset, None)
 
     # -- one worker
 
@@ -191,10 +187,10 @@ class Workers:
 
     async def _attempt(self, grant: Grant, task: "asyncio.Task[Any]") -> None:
         runner = self._runner
-        event = runner.events[grant.offset]
+        event = runner.event(grant.offset)
         batch = [event]
         if len(grant.events) > 1:
-            batch = [runner.events[each.offset] for each in grant.events]
+            batch = [runner.event(each.offset) for each in grant.events]
             if not all(map(self._is_handled, batch)):
                 self._core.split(grant, time.monotonic())
                 return
@@ -202,11 +198,11 @@ class Workers:
             self._core.retry(grant, OWED, time.monotonic(), anew=False)
             return
         if (made := runner.committed_in_sql(grant)) is not None:
-            self._drop_refused(event, made)
+            self._settling.drop_refused(event, made)
             runner.finished(grant, None, runner.effects.stage(grant, made))
             return
         if isinstance(event, Malformed):
-            self._pass_malformed(grant, event)
+            self._settling.pass_malformed(grant, event)
             return
         if isinstance(event, Event) and runner.effects.parked(event.stream):
             staged = Staged(event, runner.unit())
@@ -214,7 +210,7 @@ class Workers:
             return
         if grant.settle and isinstance(event, Event):
             times = self._work.rules.rollbacks
-            self._settle(grant, event, HandlerError(f"it was rolled back {times} times"))
+            self._settling.settle(grant, event, HandlerError(f"it was rolled back {times} times"))
             return
         in_tasks, touched = self._threads is None, None
         self._attempts[grant.number] = Attempt((), task if in_tasks else None)
@@ -252,7 +248,7 @@ class Workers:
             elif isinstance(error, TableError | ProcessNotStarted):
                 raise
             else:
-                self._failed(grant, event, error)
+                self._settling.failed(grant, event, error)
             return
         finally:
             del self._attempts[grant.number]
@@ -368,80 +364,3 @@ class Workers:
             self._threaded.add(grant.number)
             running.add_done_callback(lambda _: loop.call_soon_threadsafe(runner.ended, grant))
             raise
-
-    # -- what fails
-
-    def _failed(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
-        sure = isinstance(error, HandlerError) and not isinstance(error, TooSlow)
-        if sure and len(grant.events) == 1 and self._core.counts_still(grant):
-            # What it yields is wrong, or Kafka refuses it: that would be so again.
-            self._settle(grant, event, error, retried=RETRIES)
-            return
-        if isinstance(error, DatabaseAway):
-            # No event's doing: it counts for nothing.
-            logger.warning("view %s: the database is away: %s", self._view.name, error)
-            if not self._core.retry(grant, AWAY, time.monotonic(), anew=False):
-                self._runner.ended(grant)
-            return
-        outcome = self._core.failed(grant, time.monotonic())
-        if outcome is FailureOutcome.UNSETTLED:
-            self._settle(grant, event, error)
-        elif outcome is FailureOutcome.RETRIED:
-            logger.info(
-                "view %s: an attempt at %d failed: %s",
-                self._view.name, grant.offset, printable(described(error), 1000),
-            )  # fmt: skip
-        else:
-            self._runner.ended(grant)
-
-    def _settle(
-        self, grant: Grant, event: Event | Release, error: BaseException, retried: int = 0
-    ) -> None:
-        """Do what the view's error policy says. retried: how often the event was, at least."""
-        runner, view = self._runner, self._view
-        if isinstance(event, Release):
-            told = printable(described(error), 1000)
-            logger.error("view %s: a stream is not released: %s", view.name, told)
-            nobody = Event(event.stream, 0, None, None, runner.records[grant.offset])
-            runner.finished(grant, None, runner.effects.stage(grant, Staged(nobody, runner.unit())))
-            return
-        retried = max(retried, self._retried.pop(grant.offset, 0))
-        what = decided(view.error, event, error, retried)
-        if what.halts or what.retry:
-            log_failure(view, event, error, what.done, runner.asides)
-            if what.halts:
-                reason = f"stream {event.stream} failed at sequence {event.sequence}: "
-                runner.status.halt(printable(reason + described(error), 1000), grant)
-            runner.turns_changed()
-            if what.retry:
-                self._retried[grant.offset] = what.retry
-                self._core.retry(grant, what.delay, time.monotonic())
-            return
-        staged = Staged(event, runner.unit())
-        log_failure(view, event, error, what.done, staged.unit)
-        staged.failed = 0 if what.held else 1
-        stage = runner.effects.park if what.held else runner.effects.stage
-        runner.finished(grant, None, stage(grant, staged))
-
-    def _drop_refused(self, event: Event | Release | Malformed, made: Staged) -> None:
-        """Leave out messages that Kafka refuses: their SQL is committed, so they cannot fail."""
-        found = made.event
-        why = self._view.emitting.refused.pop((found.stream, found.sequence), None)
-        if why is None or not isinstance(event, Event):
-            return
-        sent = {id(each[1]) for each in made.unit.sent}
-        for records in (made.unit.keyed, made.unit.colocated):
-            for topic, outs in records.items():
-                records[topic] = [out for out in outs if id(out) not in sent]
-        made.unit.sent = []
-        error = HandlerError(f"{why}; its SQL is committed, and its messages are left out")
-        log_failure(self._view, event, error, "advance", made.unit)
-
-    def _pass_malformed(self, grant: Grant, reason: Malformed) -> None:
-        """What is no event goes to the malformed topic, at its turn."""
-        runner = self._runner
-        unit = runner.unit()
-        record = runner.records[grant.offset]
-        malformed(self._view, record, unit, reason, unit.now)
-        nobody = Event(f"{record.partition}/{record.offset}", record.offset, None, None, record)
-        runner.finished(grant, None, runner.effects.stage(grant, Staged(nobody, unit)))

@@ -76,7 +76,7 @@ async def test_what_a_server_can_do_for_no_event_fails_none(
     url: str,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("topology.faust.worker.ordered.workers.AWAY", 0.01)
+    monkeypatch.setattr("topology.faust.worker.ordered.settling.AWAY", 0.01)
     limit = "set transaction read only" if url.startswith("p") else "pragma max_page_count = 1"
     limits = [limit] * 6 + ["select 1" if url.startswith("p") else "pragma max_page_count = 9999"]
 
@@ -98,7 +98,7 @@ async def test_a_redrive_while_the_database_is_away_is_made_once_it_is_back(
     url: str,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("topology.faust.worker.ordered.workers.AWAY", 0.01)
+    monkeypatch.setattr("topology.faust.worker.ordered.settling.AWAY", 0.01)
     topology, tries = Topology("t"), itertools.count()
     source = topology.source("in", inspector=Inspector(stream=key(), sequence="n"), keyed=True)
 

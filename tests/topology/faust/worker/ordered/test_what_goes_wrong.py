@@ -310,7 +310,7 @@ async def test_what_the_error_policy_has_retried_is_forgotten_with_its_event() -
     # Its output is there before the partition has taken that in.
     await held.until(lambda: held.runner.core.position == 1)
     assert held.out("out") == [0]
-    assert not held.runner.workers._retried
+    assert not held.runner.workers._settling.retried
     await held.runner.stop(1)
 
 
