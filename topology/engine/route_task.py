@@ -30,6 +30,7 @@ class RouteTask:
         intake: what became of them; those without a destination are unknown.
         rules: by which it routes from now on.
         trace: which trails are written from now on.
+        refused: offset → why its message fails, of those that Kafka refuses.
         log_trail: takes a trail, where they do not go to a topic.
     """
 
@@ -39,6 +40,7 @@ class RouteTask:
         self._topology, self._route, self._to = topology, route, route.to
         self.rules = route.rules
         self.trace = Trace()
+        self.refused: Mapping[int, str] = {}
         self.log_trail: Callable[[Routing], None] = lambda _: None
         self.intake = IntakeCounts() if intake is None else intake
 
@@ -78,6 +80,8 @@ class RouteTask:
         """Where a message goes, and as what, after as many attempts as it has. Raises Malformed."""
         if isinstance(record, Damaged):
             raise Malformed(record.reason)
+        if self.refused and (why := self.refused.get(record.offset)) is not None:
+            raise Malformed(why)
         rules, attempts = self.rules, self._route.attempts
         while True:
             attempts -= 1

@@ -130,7 +130,7 @@ class Refusals:
 
     def _note(self, sent: SentBy, error: KafkaError) -> None:
         topic, _, view, stream, sequence = sent
-        why = f"Emit(topic={topic!r}): Kafka refuses it: {_told(error)}"
+        why = f"Emit(topic={topic!r}): Kafka refuses it: {told(error)}"
         refused = self._views[view].emitting.refused
         if len(refused) >= REMEMBERED:
             refused.clear()
@@ -174,7 +174,7 @@ class Refusals:
         return None
 
 
-def _told(error: KafkaError) -> str:
+def told(error: KafkaError) -> str:
     """A refusal in words, with what helps."""
     if isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
         return "the message is larger than the topic's max.message.bytes; raise that, or send less"

@@ -8,6 +8,7 @@ from topology.engine.route_task import RouteTask
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.partition import Crash, Partition
+from topology.faust.worker.route_refusals import RouteRefusals
 from topology.faust.worker.router_process import RulesInTurn
 from topology.faust.worker.runner import Runner
 from topology.faust.worker.start_offset import committed_start
@@ -22,6 +23,8 @@ class RoutePartition(Partition):
     ) -> None:
         super().__init__(source, context, crash)
         self._route = route
+        to = tuple(route.to.values())
+        self._refusals = RouteRefusals(context.app, context.group, source, context.partitions, to)
 
     async def open(self) -> list[Runner]:
         context = self._context
@@ -33,7 +36,9 @@ class RoutePartition(Partition):
             await wait_for_stop(writer.stop())
             raise
         task = RouteTask(context.topology, self._route, taken)
+        task.refused = self._refusals.found
         step = RouteStep(self.source, task, wall)
         process = context.routers.get(self._route.name)
         turn = None if process is None else RulesInTurn(process, self.source.topic, task)
-        return [Runner(self.source, step, writer, context.shared_reader, start, alignment=turn)]
+        reader, refusals = context.shared_reader, self._refusals
+        return [Runner(self.source, step, writer, reader, start, refusals=refusals, alignment=turn)]

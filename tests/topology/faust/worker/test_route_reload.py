@@ -11,6 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
 from tests.conftest import BrokerAddress
@@ -152,3 +154,29 @@ def test_no_message_is_routed_by_a_mix_though_a_worker_is_killed_in_the_middle_o
     highest = max(version_of(each) for records in feed.routed().values() for each in records)
     found = versions(feed, dict.fromkeys(range(highest), old) | {highest: new})
     assert all(len(set(each)) >= 2 for each in found.values())
+
+
+def test_what_a_destination_refuses_fails_alone_and_the_others_go_on(
+    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    worker = Worker(broker.address, unique("refused"), tmp_path, APP)
+    (tmp_path / "makers.json").write_text(json.dumps({"x": "a", "y": "b"}))
+    small = NewTopic(f"{worker.prefix}.a", 1, 1, config={"max.message.bytes": "20000"})
+    for made in AdminClient({"bootstrap.servers": broker.address}).create_topics([small]).values():
+        made.result()
+    feed = Feed(worker)
+    large = orjson.dumps({"n": -1, "maker": "x", "body": "b" * 50_000})
+    feed.send(20)
+    feed.producer.produce(f"{worker.prefix}.in", large, partition=0)
+    feed.send(20)
+    try:
+        worker.start()
+        worker.wait_until(lambda: feed.all_there() and worker.count("malformed") == 1)
+        assert worker.end(signal.SIGTERM) == 0
+    finally:
+        worker.kill()
+    (failed,) = worker.records("malformed")
+    assert failed.value() == large
+    reason = str(dict(failed.headers() or ())["sequitur-reason"])
+    assert "larger than the topic's max.message.bytes" in reason
+    assert set(versions(feed, {1: {"x": "a", "y": "b"}})) == {0, 1}
