@@ -6,8 +6,10 @@ that the worker must not write to. The event that sends it fails like one whose 
 partition starts again from what is committed, and goes on.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -40,6 +42,8 @@ logger = get_logger(__name__)
 MOST = 100
 """Refused messages of a topic that are looked for at a time; others are found when these have
 failed."""
+ENDING = 10.0
+"""Seconds in which a transaction that is never committed is to end."""
 REMEMBERED = 10_000
 """Events of a view that are to fail, at most: where one does not come again, it is not kept."""
 
@@ -153,6 +157,10 @@ class Refusals:
             await producer.begin_transaction()
             answers = [await self._send(producer, each) for each in sent]
         finally:
+            # Left open, it would hide what is committed behind it until the broker gives it up.
+            with suppress(KafkaError, TimeoutError):
+                async with asyncio.timeout(ENDING):
+                    await producer.abort_transaction()
             await wait_for_stop(producer.stop())
         unsaid: list[SentBy] = []
         for each, error in zip(sent, answers, strict=True):

@@ -162,7 +162,8 @@ def test_what_a_destination_refuses_fails_alone_and_the_others_go_on(
     worker = Worker(broker.address, unique("refused"), tmp_path, APP)
     (tmp_path / "makers.json").write_text(json.dumps({"x": "a", "y": "b"}))
     small = NewTopic(f"{worker.prefix}.a", 1, 1, config={"max.message.bytes": "20000"})
-    for made in AdminClient({"bootstrap.servers": broker.address}).create_topics([small]).values():
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for made in admin.create_topics([small]).values():
         made.result()
     feed = Feed(worker)
     large = orjson.dumps({"n": -1, "maker": "x", "body": "b" * 50_000})
