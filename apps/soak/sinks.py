@@ -122,7 +122,7 @@ def main() -> int:
     options = parser.parse_args()
 
     interrupted_by(signal.SIGTERM)
-    kinds = KINDS if options.store == "all" else (options.store,)
+    kinds = KINDS if options.read_store == "all" else (options.read_store,)
     home = HOME / "soak-sinks"
     state = home / "done.json"
     done = load(state, options.seed)

@@ -34,9 +34,8 @@ class Killing:
 
     def __init__(self, setting: Setting, stack: ExitStack) -> None:
         self._setting, self._filled, self._kills = setting, {0: 0, 1: 0}, 0
-        names = (setting.name, *setting.destinations)
-        setting.source.make(names)
-        setting.target.make(names)
+        setting.source.make([setting.name])
+        setting.target.make(setting.destinations)
         setting.units().engine.dispose()
         self._parts = {role: setting.start(role) for role in (CONSUMER, PUBLISHER)}
         for role in self._parts:
@@ -136,7 +135,8 @@ SOAKING = Soaking(
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
     with Broker(HOME / "soak-segments-broker") as broker, RabbitMQ() as rabbit:
-        run = partial(run_round, {"kafka": broker.address, "rabbitmq": rabbit.url})
+        rabbits = {"rabbitmq": rabbit.url, "streams": str(rabbit.stream_port)}
+        run = partial(run_round, {"kafka": broker.address, **rabbits})
         return SOAKING.main(arguments, HOME / "soak-segments", run)
 
 

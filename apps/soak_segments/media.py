@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from aio_pika import Message
@@ -10,8 +11,10 @@ from confluent_kafka import Producer
 
 from sequitur.demo.kafka import Kafka
 from soak.check import read
+from stores.segments import InboundMessage
 from stores.segments.transports.kafka import ID
 from stores.segments.transports.rabbitmq import RabbitLogin
+from stores.segments.transports.rabbitmq_streams import RabbitStreamInbound
 
 BATCH = 5
 """Messages of a unit."""
@@ -24,7 +27,7 @@ class Medium(Protocol):
     repeats: int
 
     @property
-    def table(self) -> Mapping[str, str]: ...
+    def table(self) -> Mapping[str, Any]: ...
     def __init__(self, folder: Path, servers: Mapping[str, str]) -> None: ...
     def make(self, names: Sequence[str]) -> None: ...
     def fill(self, name: str, partition: int, values: Sequence[str]) -> None: ...
@@ -79,14 +82,15 @@ class RabbitMedium:
     """Queues."""
 
     repeats = BATCH
+    arguments: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, folder: Path, servers: Mapping[str, str]) -> None:
-        self.table = {"kind": "rabbitmq", "url": servers["rabbitmq"]}
+        self.table: dict[str, Any] = {"kind": "rabbitmq", "url": servers["rabbitmq"]}
 
     def make(self, names: Sequence[str]) -> None:
         async def make(channel: Any) -> None:
             for each in names:
-                await channel.declare_queue(each, durable=True)
+                await channel.declare_queue(each, durable=True, arguments={**self.arguments})
 
         self._run(make)
 
@@ -115,9 +119,35 @@ class RabbitMedium:
         return asyncio.run(connected())
 
 
+class StreamMedium(RabbitMedium):
+    """Streams."""
+
+    repeats = 0
+    arguments = MappingProxyType({"x-queue-type": "stream"})
+
+    def __init__(self, folder: Path, servers: Mapping[str, str]) -> None:
+        super().__init__(folder, servers)
+        self.table |= {"kind": "rabbitmq-stream", "port": int(servers["streams"])}
+
+    def got(self, name: str, topic: str) -> list[tuple[str, str]]:
+        async def got() -> list[InboundMessage]:
+            inbound = RabbitStreamInbound(name, RabbitLogin(self.table["url"]))
+            found: list[InboundMessage] = []
+            await inbound.start({})
+            while some := await inbound.poll(1_000, 0.5):
+                found += some
+            await inbound.stop()
+            return found
+
+        return [
+            ((m.value or b"").decode(), dict(m.headers)[ID].decode()) for m in asyncio.run(got())
+        ]
+
+
 MEDIA: dict[str, type[Medium]] = {
     "kafka": KafkaMedium,
     "files": FileMedium,
     "rabbitmq": RabbitMedium,
+    "rabbitmq-stream": StreamMedium,
 }
 """All transports; a soak has each pair of them."""

@@ -4,6 +4,8 @@ from stores.segments.batching import BatchLimits
 from stores.segments.chain import Backpressure
 from stores.segments.consumer import SegmentConsumer, UnitIntake
 from stores.segments.damage import SkippedDamage, skip_damage
+from stores.segments.day_marks import DayMarks
+from stores.segments.days import Days, DayState
 from stores.segments.errors import (
     DestinationDown,
     PublishRefused,
@@ -25,6 +27,9 @@ from stores.segments.transports.transport import Inbound, Outbound, Recognising
 __all__ = [
     "Backpressure",
     "BatchLimits",
+    "DayMarks",
+    "DayState",
+    "Days",
     "DestinationDown",
     "DirectConsumer",
     "ErrorsAfter",

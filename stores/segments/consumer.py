@@ -10,6 +10,8 @@ from sqlalchemy import Connection
 
 from stores.segments.batching import BatchLimits, OpenBatch
 from stores.segments.chain import Backpressure
+from stores.segments.day_barrier import DayBarrier
+from stores.segments.days import Days
 from stores.segments.failures import FailurePolicy
 from stores.segments.identity import Known, identify, numbered
 from stores.segments.ledger import SegmentLedger, SegmentOwner
@@ -125,6 +127,8 @@ class UnitIntake:
 
     def _checked(self, outputs: list[OutboundMessage]) -> list[OutboundMessage]:
         for each in outputs:
+            if not each.destination:
+                raise ValueError("a message without a destination: check the rules")
             if each.transport not in self._transports:
                 raise ValueError(f"there is no transport {each.transport!r}: check the rules")
             check_writable(each)
@@ -142,6 +146,7 @@ class SegmentConsumer(OwnedWork):
         backlog: bytes of a pair at which this source pauses.
         segment_bytes: after how many bytes a pair gets another segment.
         ids: what was consumed from a queue, which may come again; None: that is consumed again.
+        days: the ends of days, at which all partitions wait for each other; None: there are none.
     """
 
     def __init__(
@@ -154,9 +159,11 @@ class SegmentConsumer(OwnedWork):
         backlog: int = BACKLOG,
         segment_bytes: int = SEGMENT_BYTES,
         ids: PublishedIds | None = None,
+        days: Days | None = None,
     ) -> None:
         super().__init__(ledger, holder)
         self.intake, self._store, self._ids = intake, store, ids
+        self.days = None if days is None else DayBarrier(days, intake.inbound)
         self._limit, self._segment_bytes = backlog, segment_bytes
         self._writer: SegmentWriter | None = None
         self.backpressure = Backpressure({})
@@ -171,6 +178,8 @@ class SegmentConsumer(OwnedWork):
         writer = SegmentWriter(self._ledger, self._store, owner, segment_bytes=self._segment_bytes)
         await asyncio.to_thread(writer.recover)
         await self.intake.start(self._ledger, owner)
+        if self.days is not None:
+            await self.days.start(await asyncio.to_thread(self._ledger.positions, writer.topic))
         self._writer = writer
 
     async def _work(self, owner: SegmentOwner, wait: float) -> int:
@@ -180,17 +189,29 @@ class SegmentConsumer(OwnedWork):
         self.backpressure = self.backpressure.next(backlogs, self._limit)
         if self.backpressure.paused:
             return 0
-        messages = await self.intake.batch(wait)
+        days = self.days
+        if days is not None and not await days.pass_on(writer):
+            return 0
+        messages: Sequence[InboundMessage] = await self.intake.batch(wait)
         await self.intake.recognise(self._ledger, owner)
-        if messages:
+        positions = {message.partition: message.behind for message in messages}
+        reached: dict[int, str] = {}
+        polled = len(messages)
+        if days is not None and messages:
+            messages, positions, reached = await asyncio.to_thread(days.split, messages)
+        if positions:
             new, note = await asyncio.to_thread(self._new, messages)
             outputs = [each for message in new for each in self.intake.outputs(message)]
-            positions = {message.partition: message.behind for message in messages}
-            await asyncio.to_thread(writer.write, outputs, positions, note)
+            also = [note] if note else []
+            if days is not None and reached:
+                also.append(partial(days.reach, reached=reached))
+            await asyncio.to_thread(writer.write, outputs, positions, partial(_all, also))
+            if days is not None:
+                days.hold(reached, positions)
             await self.intake.inbound.acknowledge(positions)
             if self._ids is not None and getattr(self.intake.inbound, "final", False):
                 await asyncio.to_thread(self._ids.forget, owner, writer.topic)
-        return len(messages)
+        return polled if positions else 0
 
     async def _disconnect(self) -> None:
         await self.intake.inbound.stop()
@@ -214,3 +235,8 @@ class SegmentConsumer(OwnedWork):
             if each.known in (Known.STREAM, Known.PRODUCER):
                 kept[each.id] = KeptId(each.id, each.seconds, passing)
         return new, partial(self._ids.note, ids=list(kept.values()))
+
+
+def _all(also: Sequence[Callable[[Connection], None]], connection: Connection) -> None:
+    for each in also:
+        each(connection)

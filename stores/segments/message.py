@@ -55,6 +55,7 @@ class OutboundMessage:
         stream: its stream, by which receivers order it.
         sequence: its sequence in that stream.
         id: the same whenever it is published again; `identity.py` gives it.
+        partition: of the destination, where its key does not decide; it is not saved.
     """
 
     transport: str
@@ -65,6 +66,7 @@ class OutboundMessage:
     stream: str | None = None
     sequence: int | None = None
     id: str = ""
+    partition: int | None = None
 
 
 class Place(NamedTuple):

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from stores.segments.batching import BatchLimits
 from stores.segments.chain import Segment, segment_prefix
+from stores.segments.day_marks import DayMarks
+from stores.segments.day_of import ended_by
 from stores.segments.errors import (
     DestinationDown,
     PublishRefused,
@@ -44,6 +46,7 @@ class Publisher(OwnedWork):
         failures: what becomes of messages that the destination refuses.
         holder: who, for whoever asks.
         limits: of a batch; times do not matter here, since everything is there.
+        days: the ends of days, and the destinations that are told of them; None: nobody is.
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class Publisher(OwnedWork):
         *,
         holder: str = "publisher",
         limits: BatchLimits | None = None,
+        days: DayMarks | None = None,
     ) -> None:
         super().__init__(ledger, holder)
+        self._days = days
         self.pair, self._store, self._outbound = pair, store, outbound
         self._failures, self._limits = failures, limits or BatchLimits()
         self._attempts: Counter[str] = Counter()
@@ -88,12 +93,22 @@ class Publisher(OwnedWork):
             return 0
         read = await asyncio.to_thread(self._read, segment)
         await asyncio.to_thread(owner.verify)  # it may have stood still
-        admitted = tuple(self._failures.admit(each) for each in read.messages)
-        await self._publish(replace(read, messages=admitted))
+        day = ended_by(read.messages[0])
+        if day is None:
+            admitted = tuple(self._failures.admit(each) for each in read.messages)
+            batch = replace(read, messages=admitted)
+        else:
+            marks: tuple[OutboundMessage, ...] | None = ()
+            if self._days is not None:
+                marks = await self._days.marks(self.pair, day, self._outbound)
+            if marks is None:
+                return 0
+            batch = replace(read, messages=marks, offsets=read.offsets * len(marks))
+        await self._publish(batch)
         await self._moved(owner, read.behind)
         self._attempts.clear()
         self._instead.clear()
-        self.counts["published"] += len(read.messages)
+        self.counts["published"] += len(batch.messages)
         return len(read.messages)
 
     async def _disconnect(self) -> None:
@@ -158,11 +173,17 @@ class Publisher(OwnedWork):
                 if body is None:
                     raise self._damaged(segment)
             try:
-                messages.append(decode(body, self.pair.transport))
+                message = decode(body, self.pair.transport)
             except SegmentDamaged as error:
                 raise SegmentDamaged(f"segment {segment.name} at {start + at}: {error}") from None
+            ends = ended_by(message) is not None
+            if ends and messages:
+                break  # a batch of its own
+            messages.append(message)
             at += HEAD.size + len(body)
             offsets.append(start + at)
+            if ends:
+                break
         if not messages:
             raise self._damaged(segment)
         place = Place(segment.number, start + at)

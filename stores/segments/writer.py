@@ -41,6 +41,8 @@ class SegmentWriter:
         self._most = segment_bytes
         self._open: dict[Pair, _Open] = {}
         self._opened = 0
+        self.written: dict[Pair, tuple[Place, int]] = {}
+        """Where the last unit begins in the segments of each pair, and the offset behind it."""
 
     def recover(self) -> dict[int, int]:
         """Seal what earlier generations left; returns by partition where to consume from."""
@@ -77,6 +79,7 @@ class SegmentWriter:
         # behind their END now, and whether END moved.
         taken, self._open = self._open, {}
         written: dict[Pair, _Open] = {}
+        self.written = {}
         for pair, some in grouped.items():
             at = taken.get(pair)
             if at is None or at.offset >= self._most:
@@ -84,6 +87,7 @@ class SegmentWriter:
             data = encode(some, at.offset)
             self._store.append(at.name, at.offset, data)
             written[pair] = _Open(at.number, at.name, at.offset + len(data))
+            self.written[pair] = Place(at.number, at.offset), at.offset + len(data)
         ends = {pair: Place(each.number, each.offset) for pair, each in written.items()}
         self._ledger.advance(self.owner, ends, positions, also)
         self._open = taken | written

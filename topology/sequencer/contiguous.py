@@ -144,7 +144,7 @@ class ContiguousRun(Run):
             if moved:
                 waits = ring.slots.values() or self.lowest_beyond(stream, progress)
                 # What was beyond the ring until now may be on its way back: it gets its time.
-                progress.since = max(min(event.arrived for event in waits), progress.rejected)
+                progress.since = max(_first_arrival(waits, progress.since), progress.rejected)
                 self.watch(stream, progress)
         else:
             progress.rejected = 0
@@ -221,3 +221,17 @@ class ContiguousRun(Run):
                 self.drop_impossible(stream, progress)
         self.reopen(lowest, progress)
         self.drain(stream, progress)
+
+
+def _first_arrival(events: Iterable[Event], since: int) -> int:
+    """When the first of them arrived (ms); `since` if one arrived by then, as none did before.
+
+    Most that wait arrived together: then a look at one of them is enough, however many there are.
+    """
+    found = LAST
+    for event in events:
+        if event.arrived <= since:
+            return event.arrived
+        if event.arrived < found:
+            found = event.arrived
+    return found

@@ -109,7 +109,7 @@ async def _read(
             if refused or any(
                 topic == to or topic.startswith(f"{to}.") for to in route.to.values()
             ):
-                async for record in _all(consumer, topic):
+                async for record in _all(consumer, topic, wrongs):
                     headers = dict(record.headers)
                     place = _origin(headers.get(ORIGIN))
                     if place is None or place[0] not in route.topics:
@@ -142,12 +142,17 @@ async def _read(
         return sum(ends[p] - (done[p].offset if p in done else firsts[p]) for p in places)
 
 
-async def _all(consumer: Any, topic: str) -> AsyncIterator[Any]:
+async def _all(consumer: Any, topic: str, wrongs: list[str]) -> AsyncIterator[Any]:
     for number in sorted(await partitions_of(consumer, topic)):
         place = TopicPartition(topic, number)
         consumer.assign([place])
         first = (await consumer.beginning_offsets([place]))[place]
         end = (await consumer.end_offsets([place]))[place]
+        if first:
+            wrongs.append(
+                f"{topic}/{number} has lost its first {first} records: what is missing "
+                "may have been there; look at the last messages by --most"
+            )
         async for records in read_range(consumer, place, first, end):
             for record in records:
                 yield record

@@ -30,7 +30,7 @@ from sequitur.route.control_commands import (
 )
 from sequitur.route.loading import load_rules
 from sequitur.route.messages import of_file, of_topic
-from sequitur.route.unit_commands import consume, publish, segments
+from sequitur.route.unit_commands import consume, end_of_day, publish, segments
 from topology.model.counted import counted
 from topology.model.errors import DeclarationError
 from topology.model.event import Message
@@ -45,17 +45,8 @@ def command() -> None:
     """Check rules of routing, try them, compare them, and run them.
 
     \b
-    sequitur route check rules.toml
     sequitur route explain rules.toml message.json
-    sequitur route dry-run rules.toml messages.ndjson
-    sequitur route compare rules.toml new.toml --from orders
     sequitur route serve router.toml
-    sequitur route reload router.toml makers
-    sequitur route status router.toml
-    sequitur route audit router.toml
-    sequitur route consume router.toml
-    sequitur route publish router.toml
-    sequitur route segments router.toml
 
     dry-run ends with status 1 where a message fails, compare where one would go
     elsewhere.
@@ -74,6 +65,7 @@ for each in (
     consume,
     publish,
     segments,
+    end_of_day,
 ):
     command.add_command(each)
 

@@ -91,7 +91,11 @@ class Control:
 
         Returns:
             The log then, and the version that was proposed; whether it is decided is in the log.
+
+        Raises:
+            ValueError: a text in it is too long, or a value is wrong.
         """
+        decode_control(encode_control(record))
         async with AsyncExitStack() as stack:
             consumer, ends = await self._consumer(stack)
             producer = AIOKafkaProducer(**self.kafka, acks="all")

@@ -21,9 +21,12 @@ from sequitur.route.units import RouterUnits
 from stores.db.urls import said
 from stores.segments import Pair, PublishRefused, SegmentError, skip_damage
 from stores.segments.damage import is_intact
+from stores.segments.day_of import DAY, DAY_ID, Endable
 from stores.segments.owned_work import OwnedWork
+from topology.model.closest import closest
 from topology.model.ending import end_tasks
 from topology.model.errors import DeclarationError
+from topology.model.printable import printable
 
 logger = logging.getLogger("route")
 STOPPED = 15.0
@@ -96,6 +99,45 @@ def segments(
     return _status(run)
 
 
+@click.command("end-of-day")
+@click.argument("router", type=FILE)
+@click.argument("day")
+@click.option("--source", metavar="TOPIC", multiple=True, help="Into this one; default: all.")
+def end_of_day(router: Path, day: str, source: tuple[str, ...]) -> int:
+    """End a DAY in all partitions of the sources of ROUTER.
+
+    A day's id is text such as 2013-01-31; a later day's id sorts behind it. Once all
+    that came before it is published, each partition of each destination is told. To
+    say it again changes nothing.
+    """
+
+    def run() -> int:
+        units = _load(router)
+        if not DAY_ID.fullmatch(day):
+            raise DeclarationError(f"DAY: {printable(day)!r} is no id; give one as 2013-01-31")
+        if units.days is None:
+            raise DeclarationError(f"{router}: units: set days = true, and start again")
+        inbounds = []
+        for topic in source or units.sources:
+            if topic not in units.sources:
+                raise DeclarationError(
+                    f"--source: there is no {printable(topic)!r}{closest(topic, units.sources)}"
+                )
+            inbound = units.inbound(topic)
+            if not isinstance(inbound, Endable):
+                raise DeclarationError(
+                    f"source {topic!r}: only who writes it can end its day, by a line "
+                    f'{{"{DAY}": "{day}"}} or the header {DAY}; name the others by --source'
+                )
+            inbounds.append(inbound)
+        for each in inbounds:
+            asyncio.run(each.end_day(day))
+        print(f"{day} ends in {', '.join(source or units.sources)}")
+        return DONE
+
+    return _status(run)
+
+
 def _load(router: Path) -> RouterUnits:
     units = load_units(router)
     log_to_stderr([units.url])
@@ -113,6 +155,11 @@ def _list(units: RouterUnits) -> int:
             damaged += bad
             word = "DAMAGED" if bad else f"{each.end - each.start} to publish"
             print(*pair, each.name, f"{each.start} to {each.end}", word, owner, sep="\t")
+    if units.days is not None:
+        state = units.days.state()
+        print(f"last day: {state.last or 'none'}")
+        if state.missing:
+            print(f"the end of {printable(state.open or '')} waits for: {', '.join(state.missing)}")
     return BAD_NEWS if damaged else DONE
 
 

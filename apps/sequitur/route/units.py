@@ -14,8 +14,11 @@ from stores.db.engines import open_engine
 from stores.db.urls import read_url
 from stores.segments import (
     BatchLimits,
+    DayMarks,
+    Days,
     ErrorsAfter,
     FileSegments,
+    Inbound,
     InboundMessage,
     OutboundMessage,
     Pair,
@@ -50,6 +53,7 @@ class Save:
         backlog: bytes of a pair at which its source pauses.
         window: seconds for which the ids that producers give are believed.
         batch: `count`, `size`, `seconds`, `idle` of `BatchLimits`.
+        days: whether ends of days are barriers, for which all partitions wait.
     """
 
     ledger: str
@@ -59,6 +63,7 @@ class Save:
     backlog: int = BACKLOG
     window: float | None = None
     batch: Mapping[str, Any] = field(default_factory=dict)
+    days: bool = False
 
 
 class RouterUnits:
@@ -99,6 +104,7 @@ class RouterUnits:
         self.ledger.create()
         self.ids = PublishedIds(self.engine, name)
         self.ids.create()
+        self.days = Days(self.ledger, self.sources, self._used) if self._save.days else None
         self.counts: Counter[str] = Counter()
         """Messages "unrouted": those that have no destination."""
 
@@ -111,15 +117,20 @@ class RouterUnits:
         left = {pair.transport for pair in self.ledger.pairs()}
         return sorted(self._used | (left & {*self.transports}))
 
+    def inbound(self, topic: str) -> Inbound:
+        """A source's side of its transport, which is not started."""
+        name, place = self.sources[topic]
+        make = self.transports[name].inbound
+        assert make is not None
+        return make(topic, place)
+
     def consumers(self, transport: str, holder: str) -> dict[str, SegmentConsumer]:
         """Topic → its consumer, of the sources of a transport."""
         found = {}
-        for topic, (name, place) in self.sources.items():
+        for topic, (name, _) in self.sources.items():
             if name == transport:
-                make = self.transports[name].inbound
-                assert make is not None
                 intake = UnitIntake(
-                    make(topic, place),
+                    self.inbound(topic),
                     self.route,
                     self._failures,
                     self._used,
@@ -134,6 +145,7 @@ class RouterUnits:
                     holder=holder,
                     backlog=self._save.backlog,
                     ids=self.ids,
+                    days=self.days,
                 )
         return found
 
@@ -143,6 +155,8 @@ class RouterUnits:
         if make is None:
             return {}
         left = {pair.topic for pair in self.ledger.pairs() if pair.transport == transport}
+        there = {transport: {at for name, at in self.destinations.values() if name == transport}}
+        marks = DayMarks(self.days, self._site, there) if self.days is not None else None
         return {
             topic: Publisher(
                 self.ledger,
@@ -152,6 +166,7 @@ class RouterUnits:
                 self._failures,
                 holder=holder,
                 limits=self._limits,
+                days=marks,
             )
             for topic in sorted({*self.sources, *left})
         }

@@ -118,6 +118,9 @@ class FileOutbound:
         folder: where, for one transport of one router; made if it is not there.
     """
 
+    topics_apart = True
+    """There is a file for each topic."""
+
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self._files: LocalFolder | None = None

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -22,6 +23,7 @@ from aiokafka.errors import (
 )
 from aiokafka.producer import sender
 
+from stores.segments.day_of import DAY
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError, StaleOwner
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.transports.topic_id import topic_id
@@ -145,10 +147,42 @@ class KafkaInbound:
             )
         return id
 
+    async def end_day(self, day: str) -> None:
+        """See `Endable`: into each partition."""
+        producer = AIOKafkaProducer(**self._kafka)
+        try:
+            await producer.start()
+            await producer.client.add_topic(self.topic)
+            numbers = await asyncio.wait_for(producer.client._wait_on_metadata(self.topic), _LOOK)
+            for number in sorted(numbers):
+                await producer.send_and_wait(
+                    self.topic, b"", partition=number, headers=[(DAY, day.encode())]
+                )
+        except (KafkaError, TypeError, TimeoutError) as error:
+            raise ConnectionError(f"topic {self.topic}: {error!r}") from error
+        finally:
+            await wait_for_stop(producer.stop())
+
     async def stop(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await wait_for_stop(consumer.stop())
+
+    def partition_numbers(self) -> Collection[int]:
+        """See `Holding`."""
+        return self._partitions
+
+    def hold(self, partition: int, position: int) -> None:
+        """See `Holding`."""
+        assert self._consumer is not None
+        place = TopicPartition(self.topic, partition)
+        self._consumer.pause(place)
+        self._consumer.seek(place, position)
+
+    def release(self, partition: int) -> None:
+        """See `Holding`."""
+        assert self._consumer is not None
+        self._consumer.resume(TopicPartition(self.topic, partition))
 
     def _message(self, record: Any) -> InboundMessage:
         headers = tuple((name, value or b"") for name, value in record.headers)
@@ -211,6 +245,12 @@ class KafkaOutbound:
         if producer is not None:
             await wait_for_stop(producer.stop())
 
+    async def partition_numbers(self, destination: str) -> Sequence[int]:
+        """See `Partitioned`."""
+        with suppress(PublishRefused):
+            await self._learn([OutboundMessage("", destination, None)])
+        return self._known.get(destination, ())
+
     async def _learn(self, messages: Sequence[OutboundMessage]) -> None:
         """Ask for the partitions of destinations that are new; which may not be there at all."""
         assert self._producer is not None
@@ -243,7 +283,9 @@ class KafkaOutbound:
             # Its own id, not that of what it came of.
             headers = [header for header in message.headers if header[0] != ID]
             headers.append((ID, message.id.encode()))
-            partition = None if message.key is not None else self._partition_of(message)
+            partition = message.partition
+            if partition is None and message.key is None:
+                partition = self._partition_of(message)
             try:
                 sent = await producer.send(
                     message.destination, message.value, message.key, partition, headers=headers

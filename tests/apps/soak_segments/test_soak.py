@@ -12,7 +12,9 @@ from soak_segments.part import Setting
 from tests.conftest import BrokerAddress
 
 STORES = ("rows, postgresql", "segments, sqlite", "rows, sqlite")
-PAIRS = [f"{one} → {other}" for one in MEDIA for other in MEDIA]
+KINDS = [*MEDIA]
+# Each one on each side twice; scripts/soak segments has all pairs.
+PAIRS = [f"{one} → {(KINDS * 2)[n + m]}" for n, one in enumerate(KINDS) for m in (0, 1)]
 SHORT = [f"{pair}, {STORES[n % 3]}" for n, pair in enumerate(PAIRS)]
 RABBIT = [n for n, way in enumerate(SHORT) if "rabbitmq" in way]
 pytestmark = pytest.mark.integration
@@ -36,7 +38,8 @@ def test_nothing_is_lost_or_repeated_whichever_step_dies(
 def test_into_and_out_of_rabbitmq_only_what_is_in_doubt_comes_again(
     number: int, broker: BrokerAddress, rabbitmq_server: RabbitMQ, tmp_path: Path
 ) -> None:
-    short_round(number, tmp_path, kafka=broker.address, rabbitmq=rabbitmq_server.url)
+    rabbits = {"rabbitmq": rabbitmq_server.url, "streams": str(rabbitmq_server.stream_port)}
+    short_round(number, tmp_path, kafka=broker.address, **rabbits)
 
 
 ALL = [(0, 0), (0, 1), (1, 0), (0, 2), (0, 3), (1, 1)]

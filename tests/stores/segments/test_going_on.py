@@ -488,3 +488,23 @@ async def test_who_hangs_is_replaced(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert found is not None
+
+
+async def test_a_batch_that_was_not_confirmed_is_cut_off(tmp_path: Path) -> None:
+    pair = Pair("lines", "files")
+    outbound = FileOutbound(tmp_path)
+    assert await outbound.start(pair) is None
+    batch = OutboundBatch(pair, (OutboundMessage("files", "a", b"1"),), Place(7, 10))
+    await outbound.publish(batch)
+    (tmp_path / "a+lines.lines").write_bytes(b"1\nhalf of what")
+    (tmp_path / "b+lines.lines").write_bytes(b"of a new file")
+    (tmp_path / "a+other.lines").write_bytes(b"of another topic")
+    await outbound.stop()
+    again = FileOutbound(tmp_path)
+    assert await again.start(pair) == Place(7, 10)
+    assert (tmp_path / "a+lines.lines").read_bytes() == b"1\n"
+    assert (tmp_path / "b+lines.lines").read_bytes() == b""
+    assert (tmp_path / "a+other.lines").read_bytes() == b"of another topic"
+    with pytest.raises(ConnectionError):
+        await FileOutbound(tmp_path).start(pair)
+    await again.stop()

@@ -77,6 +77,11 @@ class Router:
             self._note(place, member.read(self.log[at]))
         else:
             self._note(place, member.wanted())
+            # One that is said to have left, and lives, joins again, and says what it has loaded.
+            alive = member.process in member.agreement.processes
+            again = member.answer() if alive else Joined(member.process)
+            if again is not None:
+                self.log.append(again)
 
     def read_all(self, place: int, _: int = 0) -> None:
         while self.members[place][1] < len(self.log):
@@ -113,6 +118,8 @@ class Router:
         if choice == 1:
             self.log.append(Left(self.members[place][0].process))
             self._start(place)
+        if choice == 2:  # it is alive, but nobody hears it
+            self.log.append(Left(self.members[place][0].process))
 
     def move(self, place: int, choice: int) -> None:
         self.owner[choice % PARTITIONS] = place
@@ -128,7 +135,7 @@ class Router:
             self.routed[partition].append((found.number, found.digest))
 
     def settle(self) -> None:
-        for _ in range(3):
+        for _ in range(5):
             for place in range(PROCESSES):
                 self.read_all(place)
                 self.load(place, 0)

@@ -105,8 +105,11 @@ class RouterProcess:
             version: that its position was committed with.
         """
         while (rules := self.member.rules_for(topic, version)) is None:
-            self._above = max(self._above, version)
-            await self._changed.wait()
+            try:
+                async with asyncio.timeout(RETRY):
+                    await self._changed.wait()
+            except TimeoutError:  # by now the log would say if there were that version
+                self._above = max(self._above, version)
         return rules
 
     # -- the log

@@ -11,10 +11,11 @@ import pytest
 from confluent_kafka import Producer
 
 from sequitur.cli.main import main
-from sequitur.route.loading import load_rules
+from sequitur.route.loading import load_rules, reload_rules
 from tests.conftest import BrokerAddress
 from topology.model.errors import DeclarationError
 from topology.model.event import Record
+from topology.routing import Load
 
 RULES = """
 [source.TOPIC]
@@ -179,3 +180,47 @@ def test_messages_of_a_topic_are_explained_and_compared(
     assert main(["route", "explain", str(old), "--at", f"{name}/0/99", *given]) == 2
     assert main(["route", "compare", str(old), str(new), "--from", name, *given]) == 1
     assert "3 of 6 messages would go elsewhere" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ('[router]\nname = "a b"', "router: name"),
+        ('[router]\nname = "shop"\nbroker = 7', "router: broker = 7"),
+        ('[router]\nname = "shop"\ntrails = "disk"', "trails='disk'"),
+        ('[router]\nname = "shop"\nnmae = "x"', "'nmae'"),
+        ('[router]\nname = "shop"\npartitions = 0', "partitions"),
+        ('[router]\nname = "shop"\ntrail_function = "shop"', "trail_function"),
+        ('[router]\nname = "shop"\n[transport.files]\nkind = "files"', "stays within Kafka"),
+        ("", "router: name"),
+    ],
+)
+def test_a_router_that_cannot_be_served_is_refused_with_the_reason(
+    wrong: str, said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "router.toml"
+    file.write_text(f'{wrong}\n[source.in]\nrules = ["r"]\n[rule.r]\nto = "out"\n[destination.out]')
+    assert main(["route", "serve", str(file), "--dry-run"]) == 2
+    assert said in caplog.text
+
+
+def test_a_stale_keymap_alone_is_read_again_and_a_wrong_one_is_refused(tmp_path: Path) -> None:
+    file, table = tmp_path / "router.toml", tmp_path / "t.csv"
+    table.write_text("key,tag\na,out\n")
+    file.write_text(
+        '[router]\nname = "shop"\n[source.in]\nrules = ["r"]\n[destination.out]\n'
+        '[rule.r]\nkey = "k"\nkeymap = "t"\noutbound = { out = "out" }\n'
+        '[keymap.t]\nfile = "t.csv"\notherwise = "out"\n[keymap.other]\nfile = "none.csv"\n'
+    )
+    with pytest.raises(FileNotFoundError):
+        load_rules(file)
+    (tmp_path / "none.csv").write_text("key,tag\n")
+    rules = load_rules(file)
+    (tmp_path / "none.csv").unlink()  # it is not stale: nobody reads it
+    table.write_text("key,tag\nb,out\n")
+    newer = reload_rules(file, Load(2, frozenset({"t"}), None, fresh=False), rules)
+    assert newer.number == 2
+    assert dict(newer.keymaps["t"].entries) == {"b": ("out",)}
+    assert newer.keymaps["t"].otherwise == ("out",)
+    with pytest.raises(DeclarationError, match="no keymap 'tt'"):
+        reload_rules(file, Load(3, frozenset({"tt"}), None, fresh=False), newer)

@@ -1,0 +1,47 @@
+"""What ends a day, among the messages of a topic and the records of a segment. Pure."""
+
+import re
+from typing import Protocol, runtime_checkable
+
+import orjson
+
+from stores.segments.message import InboundMessage, OutboundMessage
+
+DAY = "sequitur-day"
+"""The header with a day's id, of what ends a day; without headers, the content `{"…": "id"}`."""
+DAY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+"""Ids of days; they follow each other as texts do."""
+_CONTENT = b'{"%s"' % DAY.encode()
+
+
+@runtime_checkable
+class Endable(Protocol):
+    """An inbound topic into which the end of a day can be written."""
+
+    async def end_day(self, day: str) -> None:
+        """Write it into each partition. Raises ConnectionError."""
+        ...
+
+
+def day_of(message: InboundMessage) -> str | None:
+    """Return the id of the day that a message ends, None for any other message."""
+    for name, value in message.headers:
+        if name == DAY:
+            return value.decode("utf-8", "replace")
+    if message.headers or not (message.value or b"").startswith(_CONTENT):
+        return None
+    try:
+        found = orjson.loads(message.value or b"")
+    except orjson.JSONDecodeError:
+        return None
+    return str(found[DAY]) if len(found) == 1 else None
+
+
+def end_of_day(transport: str, day: str) -> OutboundMessage:
+    """What stands for the end of a day in a segment: a message for nobody."""
+    return OutboundMessage(transport, "", b"", headers=((DAY, day.encode()),))
+
+
+def ended_by(message: OutboundMessage) -> str | None:
+    """The day that a record of a segment ends, None for a message."""
+    return None if message.destination else message.headers[0][1].decode()
