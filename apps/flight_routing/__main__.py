@@ -9,6 +9,7 @@ started.
 import argparse
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from flight_routing.run import RoutingDemo
@@ -17,10 +18,7 @@ from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.demo.processes import ChildFailed
 from sequitur.local.home import HOME, LocalError, locked
 
-
-def say(text: str) -> None:
-    """Print a line at once."""
-    print(text, flush=True)
+say = partial(print, flush=True)
 
 
 def main() -> int:

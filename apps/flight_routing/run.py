@@ -80,22 +80,20 @@ class RoutingDemo:
             sender = Thread(target=self._send, args=(broker, messages(flown)), daemon=True)
             sender.start()
             seconds = self._follow(Kafka(broker), len(flown), ["west", *(QUEUES if url else ())])
-            rate = len(flown) / seconds
-            self.say(f"Everything is published, {rate:,.0f} departures a second. One of them:")
+            self.say(f"Everything is published after {seconds:.0f} s. One of the departures:")
             self._explain(broker, flown)
             stop_all(self._children.values())
             self.say("Comparing the destinations with pandas …")
-            places = {name: f"Kafka, {form}" for name, form in FORMATS.items()}
-            places |= {name: f"RabbitMQ, {FORMATS[name]}" for name in QUEUES if url}
-            places["west"] = "file, JSON"
+            places: dict[str, str] = {}
             arrived: dict[str, Arrived] = {}
-            for name, place in places.items():
-                if place.startswith("RabbitMQ") and url:
-                    arrived[name] = of_queue(url, name)
-                elif place.startswith("file"):
-                    arrived[name] = of_file(self.folder / "out" / f"{name}+{name}.lines")
+            for name, form in FORMATS.items():
+                if name in QUEUES and url:
+                    places[name], arrived[name] = f"RabbitMQ, {form}", of_queue(url, name)
+                elif name == "west":
+                    file = self.folder / "out" / f"{name}+{name}.lines"
+                    places[name], arrived[name] = f"file, {form}", of_file(file)
                 else:
-                    arrived[name] = of_kafka(broker, name)
+                    places[name], arrived[name] = f"Kafka, {form}", of_kafka(broker, name)
             by_version, found = check_reload(broker, FORMATS), compare(flown, arrived, places)
             differences = found.differences + by_version.differences
             return Verdict([*found.lines, *by_version.lines], differences)
@@ -108,7 +106,7 @@ class RoutingDemo:
 
     def _start_rabbitmq(self, stack: ExitStack) -> str | None:
         if server_file() is None:
-            self.say("  no rabbitmq-server here: what goes to RabbitMQ goes to Kafka instead")
+            self.say("  no rabbitmq-server here: what goes to RabbitMQ stays in Kafka")
             return None
         server = RabbitMQ()
         stack.callback(server.close)
@@ -126,15 +124,13 @@ class RoutingDemo:
     def _configure(self, broker: str, url: str | None) -> None:
         here = Path(__file__).parent
         write_tables(self.folder, corrected=False)
-        carry = (here / "carry.toml").read_text()
         if url:
-            carry += (here / "carry-queues.toml").read_text()
             self._env[RABBITMQ] = url
-        for name, text in (
-            ("router.toml", (here / "router.toml").read_text()),
-            ("carry.toml", carry),
-        ):
-            made = string.Template(text).substitute(folder=self.folder, broker=broker)
+        for name in ("router.toml", "carry.toml"):
+            lines = (here / name).read_text().splitlines(keepends=True)
+            if name == "carry.toml" and not url:  # these stay in Kafka
+                lines = [line for line in lines if not line.startswith(("rabbitmq", *QUEUES))]
+            made = string.Template("".join(lines)).substitute(folder=self.folder, broker=broker)
             (self.folder / name).write_text(made)
 
     def _check(self) -> None:
@@ -146,19 +142,17 @@ class RoutingDemo:
         name = "-".join(word for word in words if not word.startswith("--")).replace(".toml", "")
         self._words[name] = words
         env = {**self._env, "SEQUITUR_DATADIR": str(self.folder / "worker")}
-        command = [sys.executable, "-m", "sequitur", "route", words[0], *self._paths(words[1:])]
-        self._children[name] = Child(name, command, self.folder / f"{name}.log", env)
+        self._children[name] = Child(name, self._command(words), self.folder / f"{name}.log", env)
 
-    def _paths(self, words: Sequence[str]) -> list[str]:
-        return [str(self.folder / word) if word.endswith(".toml") else word for word in words]
+    def _command(self, words: Sequence[str]) -> list[str]:
+        placed = (str(self.folder / word) if word.endswith(".toml") else word for word in words)
+        return [sys.executable, "-m", "sequitur", "route", *placed]
 
     def _sequitur(self, *words: str) -> str:
         """Run a command as a person would, and show what it says. Raises RuntimeError."""
-        command = [sys.executable, "-m", "sequitur", "route", words[0], *self._paths(words[1:])]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(self._command(words), capture_output=True, text=True, check=False)
         if done.returncode:
-            said = f"{done.stdout}{done.stderr}"
-            raise RuntimeError(f"route {words[0]} ended with {done.returncode}: {said}")
+            raise RuntimeError(f"route {words[0]}: {done.stdout}{done.stderr}")
         return f"  $ sequitur route {' '.join(words)}\n{indent(done.stdout.rstrip(), '  ')}"
 
     def _reload(self) -> None:
