@@ -24,7 +24,8 @@ class CommitUnit:
     next_offset: the input offset to commit, None if the step took no input. intake: goes with that
     offset, see `topology.engine.intake`. colocated: topic →
     records for the partition of the same number as the input's. keyed: topic → records whose key
-    decides the partition. sent: who sent which of these, for messages of handlers. rows: view →
+    decides the partition. settled: topics of these in which records without a key go to the
+    partition that the input's number gives, and do not take turns. sent: who sent which of these, for messages of handlers. rows: view →
     changed rows, for its changelog and its table. reports: what
     is worth a line in the log. malformed, unknown: messages that became no event. unrouted:
     messages of attempts in order that no rule gave a destination. now: the wall
@@ -37,6 +38,7 @@ class CommitUnit:
     next_offset: int | None = None
     colocated: dict[str, list[Out]] = field(default_factory=lambda: defaultdict(list))
     keyed: dict[str, list[Out]] = field(default_factory=lambda: defaultdict(list))
+    settled: set[str] = field(default_factory=set)
     sent: list[SentBy] = field(default_factory=list)
     rows: dict[str, list[Row]] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)

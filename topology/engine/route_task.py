@@ -64,11 +64,11 @@ class RouteTask:
                 unit.unknown += 1
                 continue
             headers = [*record.headers, (ORIGIN, origin(record)), routing.header]
-            # Without a key, the partition that it comes from decides, so that the order stays.
-            sent = unit.colocated if record.key is None else unit.keyed
             for each in made:
                 topic = endpoint_topic(self._to[each.destination], each)
-                sent[topic].append((record.key, each.content, now, headers))
+                if record.key is None:  # the partition that it comes from decides
+                    unit.settled.add(topic)
+                unit.keyed[topic].append((record.key, each.content, now, headers))
         unit.reports += [f"{n} trails are not written: {why}" for why, n in lost.items()]
         self.intake.read += len(records)
         self.intake.malformed += unit.malformed

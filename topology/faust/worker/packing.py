@@ -42,7 +42,8 @@ class RecordPacker:
         for topic, records in unit.keyed.items():
             if records:
                 count = await self.partitions.count(topic, inputs)
-                outputs += await self._keyed(topic, records, count)
+                settled = unit.partition % count if topic in unit.settled else None
+                outputs += await self._keyed(topic, records, count, settled)
         for view, rows in unit.rows.items():
             now = wall()
             changelog = [(key, value, now, NO_HEADERS) for key, value in rows]
