@@ -5,10 +5,15 @@ tail number, `airports` by destination.
 """
 
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pandas as pd
+from aiokafka.partitioner import murmur2
+
+from stores.segments.day_of import DAY
 
 AIRBUS = ("AIRBUS", "AIRBUS INDUSTRIE")
 CONTENT = ["id", "month", "day", "carrier", "tail", "origin", "dest", "dep_delay"]
@@ -32,6 +37,26 @@ def messages(flown: pd.DataFrame) -> list[tuple[bytes, bytes]]:
     rows = zip(*(flown[name].tolist() for name in CONTENT), strict=True)
     named = (dict(zip(CONTENT, row, strict=True)) for row in rows)
     return [(each["tail"].encode(), orjson.dumps(each)) for each in named]
+
+
+Sent = tuple[bytes | None, bytes, dict[str, Any]]
+"""(key, value, more arguments of a producer)."""
+
+
+def days(flown: pd.DataFrame) -> list[str]:
+    """The day of each departure, as the id of its end."""
+    return [f"2013-{m:02}-{d:02}" for m, d in zip(flown["month"], flown["day"], strict=True)]
+
+
+def with_days(flown: pd.DataFrame, partitions: int) -> list[Sent]:
+    """The messages, with the end of each day behind it in each partition."""
+    # With a key, as without one they would pass messages with one: a key for each partition.
+    keys = {murmur2(b"%d" % n) % 2**31 % partitions: b"%d" % n for n in range(99 * partitions)}
+    found: list[Sent] = []
+    for day, some in groupby(zip(days(flown), messages(flown), strict=True), lambda each: each[0]):
+        found += [(key, value, {}) for _, (key, value) in some]
+        found += [(key, b"{}", {"headers": [(DAY, day.encode())]}) for key in keys.values()]
+    return found
 
 
 def write_tables(folder: Path, *, corrected: bool) -> None:

@@ -19,7 +19,7 @@ import orjson
 import pandas as pd
 
 from checkout.rabbitmq import RabbitMQ, server_file
-from flight_routing.departures import departures, expected, messages, write_tables
+from flight_routing.departures import Sent, departures, expected, with_days, write_tables
 from flight_routing.verify import (
     Arrived,
     Verdict,
@@ -74,12 +74,13 @@ class RoutingDemo:
             stack.callback(lambda: stop_all(self._children.values()))
             self._start("serve", "router.toml")
             self._start("consume", "carry.toml", "--transport", "kafka")
-            for each in ("files", *(["rabbitmq"] if url else [])):
+            for each in ("kafka", "files", *(["rabbitmq"] if url else [])):
                 self._start("publish", "carry.toml", "--transport", each)
             Kafka(broker).wait_for_group(GROUP, 120, self._check)
-            sender = Thread(target=self._send, args=(broker, messages(flown)), daemon=True)
+            sent = with_days(flown, PARTITIONS)
+            sender = Thread(target=self._send, args=(broker, sent), daemon=True)
             sender.start()
-            seconds = self._follow(Kafka(broker), len(flown), ["west", *(QUEUES if url else ())])
+            seconds = self._follow(Kafka(broker), len(sent), ["west", *(QUEUES if url else ())])
             self.say(f"Everything is published after {seconds:.0f} s. One of the departures:")
             self._explain(broker, flown)
             stop_all(self._children.values())
@@ -169,14 +170,14 @@ class RoutingDemo:
         for words in [*self._words.values()]:
             self._start(*words)
 
-    def _send(self, broker: str, every: list[tuple[bytes, bytes]]) -> None:
+    def _send(self, broker: str, every: list[Sent]) -> None:
         producer = kafka_producer(broker)
-        for at, (key, value) in enumerate(every):
+        for at, (key, value, more) in enumerate(every):
             while at >= self._released * len(every):
                 producer.poll(0.1)
             while True:
                 try:
-                    producer.produce(SOURCE, value, key)
+                    producer.produce(SOURCE, value, key, **more)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -218,7 +219,7 @@ class RoutingDemo:
         wanted = Counter(each for ids in expected(flown).values() for each in sorted(ids))
         number = max(wanted, key=lambda each: (wanted[each], -each), default=0)
         for record in read(broker, SOURCE):
-            if orjson.loads(record.value() or b"")["id"] == number:
+            if orjson.loads(record.value() or b"").get("id") == number:
                 place = f"{SOURCE}/{record.partition()}/{record.offset()}"
                 self.say(
                     self._sequitur("explain", "router.toml", "--at", place, "--broker", broker)

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aio_pika
+import orjson
 import pandas as pd
 
-from flight_routing.departures import CONTENT, expected
+from flight_routing.departures import CONTENT, days, expected
 from flight_routing.formats import parsed
 from soak.check import read
+from stores.segments.day_of import DAY
 from topology.model.counted import counted
 from topology.model.origin_headers import ORIGIN
 from topology.routing import RULES_HEADER
 
+_END = b'{"day"'
 Arrived = list[tuple[str, bytes]]
 """(id of the message, or "" where the transport has none; content), in the order of the topic."""
 
@@ -32,7 +35,8 @@ def of_kafka(broker: str, topic: str) -> Arrived:
     """What a topic has; nothing that a transaction took back."""
     found = []
     for record in read(broker, topic):
-        found.append((str(dict(record.headers() or ())[ORIGIN]), record.value() or b""))
+        if DAY not in (headers := dict(record.headers() or ())):
+            found.append((str(headers[ORIGIN]), record.value() or b""))
     return found
 
 
@@ -80,12 +84,13 @@ def compare(
             body for _, body in messages
         ]  # fmt: skip
         again = len(messages) - len(once)
-        values = [parsed(body) for body in once]
+        ends = 0 if places[name].startswith("Kafka") else _day_faults(once, flown)
+        values = [parsed(body) for body in once if not body.startswith(_END)]
         ids = [int(each[0]) for each in values]
         found[name] = set(ids)
         wrong = len(wanted[name] ^ found[name]) + len(ids) - len(found[name])
         wrong += sum(content.get(number) != each for number, each in zip(ids, values, strict=True))
-        wrong += _out_of_order(values, place_in_order)
+        wrong += _out_of_order(values, place_in_order) + ends
         wrong += again if not places[name].startswith("RabbitMQ") else 0
         differences += wrong
         note = f"; {again} came again with the same id" if again else ""
@@ -114,7 +119,8 @@ def check_reload(broker: str, topics: Iterable[str]) -> Verdict:
     counts: Counter[str] = Counter()
     for topic in topics:
         for record in read(broker, topic):
-            headers = dict(record.headers() or ())
+            if DAY in (headers := dict(record.headers() or ())):
+                continue
             version, origin = (
                 str(headers[name] or b"", "utf-8")  # type: ignore[arg-type]
                 for name in (RULES_HEADER, ORIGIN)
@@ -134,6 +140,21 @@ def _counted(every: Iterable[int], sets: Iterable[set[int]]) -> Counter[int]:
     """Number of destinations → departures that have so many."""
     some = Counter(number for each in sets for number in each)
     return Counter(some[number] for number in every)
+
+
+def _day_faults(bodies: Iterable[bytes], flown: pd.DataFrame) -> int:
+    """Ends of days that are missing, twice or out of order, and departures on the wrong side."""
+    day_of = dict(zip(map(str, flown["id"]), days(flown), strict=True))
+    ended, seen, wrong = list[str](), "", 0
+    for body in bodies:
+        if body.startswith(_END):
+            ended.append(orjson.loads(body)["day"])
+            wrong += seen > ended[-1]
+        else:
+            day = day_of.get(parsed(body)[0], "")
+            seen = max(seen, day)
+            wrong += bool(ended) and day <= ended[-1]
+    return wrong + (ended != sorted({*day_of.values()}))
 
 
 def _out_of_order(values: list[tuple[str, ...]], place: Mapping[int, int]) -> int:

@@ -22,15 +22,14 @@ class CommitUnit:
     """Outputs, rows and the input offset of one step, for one input partition.
 
     next_offset: the input offset to commit, None if the step took no input. intake: goes with that
-    offset, see `topology.engine.intake`. colocated: topic →
-    records for the partition of the same number as the input's. keyed: topic → records whose key
-    decides the partition. settled: topics of these in which records without a key go to the
-    partition that the input's number gives, and do not take turns. sent: who sent which of these, for messages of handlers. rows: view →
-    changed rows, for its changelog and its table. reports: what
-    is worth a line in the log. malformed, unknown: messages that became no event. unrouted:
-    messages of attempts in order that no rule gave a destination. now: the wall
-    clock of the step (ms), by which retries are due, and the time that is stamped on records: Kafka
-    deletes by it.
+    offset, see `topology.engine.intake`. colocated: topic → records for the partition of the same
+    number as the input's. keyed: topic → records whose key decides the partition. settled: those of
+    these topics in which records without a key go where the input's number says, and do not take
+    turns. sent: who sent which of these, for messages of handlers. rows: view → changed rows, for
+    its changelog and its table. reports: what is worth a line in the log. malformed, unknown:
+    messages that became no event. unrouted: messages of attempts in order that no rule gave a
+    destination. now: the wall clock of the step (ms), by which retries are due, and the time that
+    is stamped on records: Kafka deletes by it.
     """
 
     topic: str

@@ -57,7 +57,7 @@ async def _audit(path: Path, given: tuple[str, ...], most: int) -> int:
     file = load_router(path)
     topology = file.topology()
     app = compile(topology, **({} if file.broker is None else {"broker": file.broker}))
-    log = await control_of(str(path), file.broker, None).read()
+    log, read_at = await control_of(str(path), file.broker, None).read(), time.time()
     known = {int(n): load_rules(Path(at), int(n)) for n, at in map(_version, given)}
     wrongs = []
     version = log.agreement.version
@@ -72,7 +72,7 @@ async def _audit(path: Path, given: tuple[str, ...], most: int) -> int:
     to = topology.routes[STAGE].to
     audit = RouteAudit(known, lambda each: endpoint_topic(to[each.destination], each))
     lag = await _read(app, topology, audit, most, wrongs)
-    wrongs += _of_processes(log, lag)
+    wrongs += _of_processes(log, lag, read_at)
     print("\n".join([*audit.lines(), *(f"WRONG: {each}" for each in wrongs)]))
     if lag:
         print(f"not consumed yet: {lag:,} messages")
@@ -166,8 +166,8 @@ def _origin(value: bytes | None) -> Place | None:
         return None
 
 
-def _of_processes(log: ControlLog, lag: int) -> list[str]:
-    found = [f"process {each} is silent" for each in log.silent(time.time())]
+def _of_processes(log: ControlLog, lag: int, read_at: float) -> list[str]:
+    found = [f"process {each} is silent" for each in log.silent(read_at)]
     if lag and not log.agreement.processes:
         found.append("no process runs, and there are messages to route")
     return found

@@ -3,12 +3,15 @@
 import re
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 
+import orjson
+import pandas as pd
 import pytest
 
 from checkout.rabbitmq import server_file
-from flight_routing.departures import CONTENT, departures, expected, messages
+from flight_routing.departures import CONTENT, days, departures, expected, messages
 from flight_routing.formats import parsed, to_csv, to_xml
 from flight_routing.verify import Arrived, compare
 from sequitur.local.home import ROOT
@@ -42,16 +45,27 @@ def test_each_format_is_read_as_it_was_written() -> None:
             assert parsed(written) == row
 
 
-@pytest.mark.parametrize("harm", ["none", "lost", "twice", "swapped", "changed", "again, a queue"])
+HARMS = ["none", "lost", "twice", "swapped", "changed", "no end", "too late", "again, a queue"]
+
+
+def _arrived(flown: pd.DataFrame, name: str, ids: set[int]) -> Arrived:
+    """What a destination has, with the ends of days where it is told of them."""
+    found: Arrived = []
+    rows = zip(days(flown), flown["id"], messages(flown), strict=True)
+    for day, some in groupby(rows, lambda each: each[0]):
+        found += [(f"{name}{n}", body) for _, n, (_, body) in some if n in ids]
+        if PLACES[name] != "Kafka":
+            found.append((f"{name}/{day}", orjson.dumps({"day": day})))
+    return found
+
+
+@pytest.mark.parametrize("harm", HARMS)
 def test_a_wrong_destination_is_a_difference(harm: str) -> None:
     flown = departures(2_000)
-    wanted, body = expected(flown), dict(zip(flown["id"], messages(flown), strict=True))
-    arrived: dict[str, Arrived] = {
-        name: [(f"{name}{n}", body[n][1]) for n in flown["id"] if n in ids]
-        for name, ids in wanted.items()
-    }
+    arrived = {name: _arrived(flown, name, ids) for name, ids in expected(flown).items()}
     assert compare(flown, arrived, PLACES).differences == 0
-    of = arrived["vintage" if harm.endswith("queue") else "boeing"]
+    of = arrived["vintage" if harm in ("no end", "too late", "again, a queue") else "boeing"]
+    end = next((n for n, (_, body) in enumerate(of) if body.startswith(b'{"day"')), 0)
     if harm == "lost":
         del of[1]
     elif harm == "twice":
@@ -60,6 +74,10 @@ def test_a_wrong_destination_is_a_difference(harm: str) -> None:
         of.reverse()
     elif harm == "changed":
         of[0] = (of[0][0], of[0][1].replace(b'"month":1', b'"month":2'))
+    elif harm == "no end":
+        del of[end]
+    elif harm == "too late":
+        of[end - 1], of[end] = of[end], of[end - 1]
     elif harm.endswith("queue"):
         of.append(of[-1])
     assert (compare(flown, arrived, PLACES).differences == 0) == (
