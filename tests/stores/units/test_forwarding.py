@@ -234,6 +234,9 @@ async def test_a_killed_agent_and_a_broker_away_lose_overtake_and_double_nothing
                         *(producer.send(b"%d" % number, unit=name) for name in names)
                     )
                     if number in (40, 90, 120):
+                        async with asyncio.timeout(60):  # the first one says so when it has begun
+                            while "cannot be forwarded now" not in said():
+                                await asyncio.sleep(0.1)
                         await asyncio.sleep(chance.uniform(1.2, 2))
                         os.kill(process.pid, signal.SIGKILL)
                         process.wait()
