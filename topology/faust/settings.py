@@ -40,6 +40,8 @@ class Settings(BaseSettings):
         read_ahead: seconds of the records' own time by which a partition of a source that is not
             keyed may be read ahead of the slowest one, while there is something left to read in
             both; -1 for no bound.
+        short_waits: whether what waits for less than some seconds is in memory only, and read
+            again from the input by a worker that starts.
         side_retention_days: days that the side topics (late, dead, errors, parked, malformed,
             unknown, audit) keep their records when they are created; -1 for ever.
     """
@@ -61,6 +63,7 @@ class Settings(BaseSettings):
     instance: str | None = None
     replication: int = Field(default=-1, ge=-1)
     read_ahead: float = Field(default=1.0, ge=-1)
+    short_waits: bool = False
     side_retention_days: float = Field(default=SIDE_DAYS, le=1e6)
 
     @field_validator("session_timeout", "read_ahead", mode="before")

@@ -120,7 +120,13 @@ def _counts(value: bytes) -> None:
     found = decode_counts(value)
     for name in found.__dataclass_fields__:
         _whole(getattr(found, name), -_MOST)
-    _whole(orjson.loads(value).get("position") or 0, 0)
+    row = orjson.loads(value)
+    _whole(row.get("position") or 0, 0)
+    if "again" in row:
+        for name in ("again", "by", "position"):
+            _whole(row[name], 0)
+        if row["again"] > row["position"]:
+            raise ValueError("it is to be read again from behind its position")
 
 
 def _lateness(value: bytes) -> None:

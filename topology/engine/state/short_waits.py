@@ -89,8 +89,9 @@ class ShortWaits:
     def arrived(self, events: list[Event]) -> None:
         """So much came; what of it waits would be read again."""
         self._records += len(events)
-        sample = sum(len(event.message.value or b"") for event in events[::SAMPLE])
-        self._bytes += SAMPLE * sample
+        if sample := events[::SAMPLE]:
+            size = sum(len(event.message.value or b"") for event in sample)
+            self._bytes += size * len(events) // len(sample)
 
     def add(self, at: tuple[str, int], event: Event, now: int) -> None:
         """An event of the batch in hand waits from now on."""

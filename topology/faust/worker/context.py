@@ -92,6 +92,8 @@ class WorkerContext:
 
     async def limits(self, topic: str) -> WaitLimits | None:
         """How much of an input may be read again; None where it may be deleted too soon."""
+        if not self.settings.short_waits:
+            return None
         if topic not in self.kept:
             self.kept[topic] = await is_kept(self.app, topic)
         return WaitLimits() if self.kept[topic] else None

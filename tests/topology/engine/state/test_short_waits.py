@@ -1,5 +1,6 @@
 """Events that wait for a short time have no rows: the input still has them."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -21,9 +22,11 @@ from topology import (
 from topology.engine.commands.command import Command
 from topology.engine.commands.execute import execute
 from topology.engine.commit_unit import CommitUnit
+from topology.engine.state.foreign_rows import foreign
 from topology.engine.state.rows import BUFFERS, COUNTS, decode_message
 from topology.engine.state.short_waits import (
     InputWaits,
+    ShortWaits,
     WaitLimits,
     may_wait_in_memory,
     read_again,
@@ -215,3 +218,32 @@ def test_views_in_which_events_leave_otherwise_keep_their_rows(policies: dict[st
     topology.view("plain", of=orders, handler=board)
     topology.view("board", of=orders, handler=board, **policies)
     assert [may_wait_in_memory(view) for view in topology.views.values()] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        b'{"received":1,"again":5,"by":1}',
+        b'{"received":1,"position":9,"again":5}',
+        b'{"received":1,"position":9,"again":"x","by":1}',
+        b'{"received":1,"position":9,"again":null,"by":1}',
+        b'{"received":1,"position":9,"again":5,"by":null}',
+        b'{"received":1,"position":9,"again":10,"by":1}',
+    ],
+)
+def test_a_row_of_counts_that_names_no_part_of_the_input_is_foreign(row: bytes) -> None:
+    assert foreign(COUNTS, row)
+    assert not foreign(COUNTS, b'{"received":1,"position":9,"again":5,"by":1}')
+
+
+@pytest.mark.parametrize("batch", [1, 10, 200])
+def test_bytes_end_a_generation_after_as_many_whatever_the_size_of_a_batch(batch: int) -> None:
+    waits = ShortWaits(WaitLimits(records=10**9, bytes=1_000_000, time=10**9))
+    one: Any = SimpleNamespace(message=Record("orders", 0, 0, None, b"x" * 1_000), arrived=0)
+    waits.add(("s", 2), one, 0)
+    came = 0
+    while not waits.rows(0, everything=False):
+        assert came < 3_000
+        waits.arrived([one] * batch)
+        came += batch
+    assert came in range(1_800, 2_401)

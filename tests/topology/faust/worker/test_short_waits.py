@@ -26,7 +26,7 @@ source = topology.source(
 def board(event):
     yield Emit(prefix + ".out", event.stream, event.content)
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=6, short_waits=True)
 """
 
 
