@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import machine
-from bench.capture import captures
 from bench.delivery.backlog import backlog
+from bench.delivery.captures import captures
 from bench.delivery.kept import PARTS, Kept
 from bench.delivery.latency import latency
 from bench.delivery.page import (

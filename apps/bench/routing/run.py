@@ -16,7 +16,7 @@ from bench.cluster import Cluster
 from bench.engine import broker_of
 from bench.options import Options
 from bench.programs import Program, start, worker
-from bench.report import Grid, number
+from bench.report import Grid, machine_grid, number
 from bench.routing.units import units_per_second
 from bench.routing.work import PARTITIONS, messages
 from bench.timing import Timing, watch
@@ -71,7 +71,7 @@ def _run(options: Options, broker: str, console: Console) -> int:
             ["messages of a unit", *(f"{each:,}" for each in UNITS)],
             [[f"into {name}", *(number(each, 0) for each in some)] for name, some in units.items()],
         ),
-        "Where": Grid(["machine and software", ""], [[*each] for each in facts.items()]),
+        "Where": machine_grid(facts),
     }
     for title, grid in grids.items():
         console.print(grid.rich(title))

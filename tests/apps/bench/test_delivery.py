@@ -6,8 +6,8 @@ from uuid import uuid4
 import pytest
 
 from bench.__main__ import options
-from bench.capture import Rate
 from bench.delivery.backlog import Backlog, backlog
+from bench.delivery.captures import Rate
 from bench.delivery.filling import STREAMS, fill
 from bench.delivery.kept import PARTS, Kept
 from bench.delivery.latency import Latency, latency
