@@ -1,11 +1,11 @@
 """Handlers that wait, side by side. ORDERING: prefix, order of commit, broker, data folder."""
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from bench.ordering.exact_wait import exact_wait
 from bench.ordering.work import CONCURRENCY
 from topology import Emit, Topology
 from topology.faust import compile
@@ -22,7 +22,7 @@ topology = Topology(prefix)
 async def ordered(event: Any) -> AsyncIterator[Emit]:
     """Wait for as long as the message says, in microseconds."""
     began = time.time()
-    await exact_wait(int(event.content))
+    await asyncio.sleep(int(event.content) / 1e6)
     text = f"{event.message.offset} {began:.6f} {(time.time() - began) * 1e6:.0f}"
     yield Emit(f"{prefix}.out", event.message.key, text.encode())
 
