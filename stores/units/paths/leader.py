@@ -6,7 +6,6 @@ answers nobody, so that no producer has a route, or a lease, of which the next l
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import orjson
 from aiokafka import AIOKafkaProducer
 
+from stores.db.steady_clock import elapsed
 from stores.units.errors import MemberUnavailable, RouteMoving, UnitError
 from stores.units.kafka.path_rows import LEADER, path_key, path_value, restore_paths
 from stores.units.kafka.records import handover_headers, key_of
@@ -32,7 +32,7 @@ ENDED = MemberUnavailable("the path service that was asked does not lead any mor
 
 Answer = dict[str, Any]
 Question = Callable[[PathMap, float], Answer]
-"""What is asked of the map, at a monotonic time. Raises UnitError."""
+"""What is asked of the map, at a time by `elapsed`. Raises UnitError."""
 
 
 class PathLeader:
@@ -67,7 +67,7 @@ class PathLeader:
             await self._watch.look()
             rows, former = await restore_paths(self._kafka, self._destination)
             # Producers may have leases of the former leader, which may have been longer.
-            now = time.monotonic() + max(0.0, former.lease - self._lease)
+            now = elapsed() + max(0.0, former.lease - self._lease)
             self.paths.restore(rows, now, former.epoch)
             following = asyncio.create_task(self._watch.follow())
             logger.info("paths of %s: leading, %d paths", self._destination, len(rows))
@@ -148,7 +148,7 @@ class PathLeader:
     async def _step(self) -> None:
         """Answer what was asked, by one transaction; and move what can be moved."""
         asked, self._asked = self._asked, []
-        now, answers = time.monotonic(), list[tuple[asyncio.Future[Answer], Answer | UnitError]]()
+        now, answers = elapsed(), list[tuple[asyncio.Future[Answer], Answer | UnitError]]()
         paths = self.paths
         try:
             for question, future in asked:
