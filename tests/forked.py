@@ -19,8 +19,45 @@ from faust.cli.base import _Group
 # Not forks of this process, which may have threads. There is one such server for all contexts.
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(
-    ["faust.cli.faust", "topology.faust.cli", "soak_capture.producer", "stores.sinks.sql.sink"]
+    [
+        "faust.cli.faust",
+        "topology.faust",
+        "stores.view_state.rocksdb",
+        "soak_capture.producer",
+        "stores.sinks.sql.sink",
+    ]
 )
+
+
+class ForkedWorker:
+    """`python -m` with these words, running for long: the part of `Popen` that tests use.
+
+    A fork ends as a process of its own does, but for what the interpreter does at its very end.
+    The soaks, the demo and the wheel start workers as users do.
+    """
+
+    def __init__(self, words: Sequence[str], env: Mapping[str, str], log: Path) -> None:
+        self.args = list(words)
+        log.touch()
+        self._process = context.Process(target=_be, args=(self.args, dict(env), [log, log]))
+        self._process.start()
+        self.pid = self._process.pid or 0
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if (status := self._process.exitcode) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 class Forked:

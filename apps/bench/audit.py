@@ -1,14 +1,9 @@
 """Read an output topic as its users do, and say whether it is right."""
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import orjson
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
-
-SILENCE = 30.0
-"""Seconds without a record after which a topic is taken for unreadable."""
 
 
 @dataclass(slots=True)
@@ -54,37 +49,3 @@ def audit(values: Iterable[bytes], ends: Mapping[str, int]) -> Audit:
         last.get(stream, 0) != ends.get(stream, 0) for stream in last.keys() | ends.keys()
     )
     return result
-
-
-def committed_values(broker: str, topic: str, partitions: int) -> Iterable[bytes]:
-    """The values of a topic's committed records, partition by partition in order.
-
-    Raises KafkaException, and TimeoutError where the end is not reached.
-    """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker,
-            "group.id": "sequitur-bench-audit",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    try:
-        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
-        at_end: set[int | None] = set()
-        heard = time.monotonic()
-        while len(at_end) < partitions:
-            if time.monotonic() - heard > SILENCE:
-                raise TimeoutError(f"topic {topic}: nothing to read for {SILENCE:.0f} s")
-            for message in consumer.consume(10_000, 0.5):
-                heard = time.monotonic()
-                error = message.error()
-                if error is None:
-                    yield message.value() or b""
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    at_end.add(message.partition())
-                else:
-                    raise KafkaException(error)
-    finally:
-        consumer.close()

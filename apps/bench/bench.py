@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from confluent_kafka import KafkaException
 
-from bench.audit import audit, committed_values
+from bench.audit import audit
 from bench.cluster import Cluster
 from bench.job import Guarantee, Job
 from bench.peers.peer import Peer
@@ -21,6 +21,7 @@ from bench.timing import Stalled, Timing, watch
 from bench.workload import Message, Workload
 from sequitur.cli.signals import check_interrupted
 from sequitur.demo.processes import ChildFailed
+from soak.check import read
 
 PARTITIONS = 4
 FULL = 400_000
@@ -175,7 +176,7 @@ class Run:
         Once, too, where exactly once is promised.
         """
         for output in self.outputs:
-            values = committed_values(self.cluster.broker, output, self.job.partitions)
+            values = (record.value() or b"" for record in read(self.cluster.broker, output))
             once = self.job.guarantee == "exactly_once"
             problem = audit(values, ends).problem(once=once)
             if problem:

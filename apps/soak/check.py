@@ -5,7 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import orjson
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from soak import VIEWS
 from soak.worked import WORKED
@@ -16,9 +23,15 @@ from topology.engine.state.rows import COUNTS, HOLES, decode_holes, decode_progr
 from topology.model.counts import Counts, decode_counts
 from topology.sequencer.progress import last_of
 
+SILENCE = 30.0
+"""Seconds without a record after which a topic is taken for unreadable."""
+
 
 def read(broker: str, topic: str) -> Iterator[Message]:
-    """All committed records of a topic, partition by partition."""
+    """All committed records of a topic, partition by partition.
+
+    Raises KeyError where there is no such topic, KafkaException, and TimeoutError.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": broker,
@@ -26,18 +39,22 @@ def read(broker: str, topic: str) -> Iterator[Message]:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            # A partition's end is told by a fetch that finds nothing, for which the broker waits.
+            "fetch.wait.max.ms": 5,
         }
     )
     try:
         for partition in sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions):
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-            ended = False
-            while not ended:
-                for message in consumer.consume(5000, 0.3):
-                    if message.error():
-                        ended = True
-                    else:
-                        yield message
+            while True:
+                if (message := consumer.poll(SILENCE)) is None:
+                    raise TimeoutError(f"topic {topic}: nothing to read for {SILENCE:.0f} s")
+                if (error := message.error()) is None:
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    break
+                else:
+                    raise KafkaException(error)
     finally:
         consumer.close()
 

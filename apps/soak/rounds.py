@@ -6,20 +6,24 @@ import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from sequitur.cli.signals import interrupted_by
+from sequitur.local.broker import Broker
 from soak.done import Done, Round, lasts, load, save
 
-Run = Callable[[str, Path, int, int], Round]
-"""(way, an empty folder, seed, harms) → the round. Raises RuntimeError with what is wrong."""
+Run = Callable[..., Round]
+"""([broker,] way, an empty folder, seed, harms) → the round. Raises RuntimeError with what is
+wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Soaking:
-    """A soak's command. prog, doc: for its help. things: what rounds count. holds: what is shown
-    once all of them have passed. keeps: whether a round that fails leaves its folder."""
+    """A soak's command. prog, doc: for its help. ways: in the order of the rounds, one perhaps
+    several times. things: what rounds count. holds: what is shown once all of them have passed.
+    keeps: whether a round that fails leaves its folder. broker: whether the rounds share one."""
 
     prog: str
     doc: str | None
@@ -29,6 +33,7 @@ class Soaking:
     things: str
     holds: str
     keeps: bool = False
+    broker: bool = False
 
     def main(self, arguments: Sequence[str] | None, home: Path, run: Run) -> int:
         """Do what the arguments say, with all that is kept in `home`; returns the exit status."""
@@ -45,8 +50,10 @@ class Soaking:
             print(f"going on after {len(done.rounds)} rounds with {done.harms} harms", flush=True)
         home.mkdir(parents=True, exist_ok=True)
         try:
-            while done.harms < options.harms:
-                self._round(options, home, done, run)
+            with ExitStack() as stack:
+                servers = [stack.enter_context(Broker(home / "broker"))] if self.broker else []
+                while done.harms < options.harms:
+                    self._round(options, home, done, lambda *words: run(*servers, *words))
         except KeyboardInterrupt:
             print(f"stopped after {done.harms} harms; run it again to go on", flush=True)
             return 130
@@ -55,7 +62,7 @@ class Soaking:
             if self.keeps:
                 print(f"its logs and databases are in {home}", flush=True)
             return 1
-        print(self._table(done))
+        print(self.table(done))
         return 0
 
     def _options(self, arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -66,7 +73,8 @@ class Soaking:
         add("--per-round", type=int, default=self.per_round, help="in one round (%(default)s)")
         add("--seed", type=int, default=1, help="of the first round")
         add("--fresh", action="store_true", help="do not go on with an earlier run")
-        add("--way", action="append", choices=self.ways, help="default: all, in turn")
+        ways = list(dict.fromkeys(self.ways))
+        add("--way", action="append", choices=ways, help="default: all, in turn")
         return parser.parse_args(arguments)
 
     def _round(self, options: argparse.Namespace, home: Path, done: Done, run: Run) -> None:
@@ -82,9 +90,10 @@ class Soaking:
                 shutil.rmtree(folder, ignore_errors=True)
         done.rounds.append(found)
         save(home / "done.json", done)
-        print(f"{found}", flush=True)
+        left = done.seconds / done.harms * (options.harms - done.harms)
+        print(f"{found}; about {lasts(left)} left", flush=True)
 
-    def _table(self, done: Done) -> str:
+    def table(self, done: Done) -> str:
         """All rounds, a line for each harm."""
         found: Counter[str] = Counter()
         for each in done.rounds:

@@ -6,9 +6,7 @@ sink and at any time, and loses its checkpoint now and then; then the tables hav
 the topic.
 """
 
-import argparse
 import random
-import shutil
 import signal
 import sys
 import time
@@ -18,13 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from checkout.postgres import Postgres
-from sequitur.cli.signals import interrupted_by
 from sequitur.demo.kafka import Kafka
 from sequitur.local.broker import Broker
 from sequitur.local.home import HOME
 from sequitur.local.process import tail
-from soak.done import Done, Round, lasts, load, save, table
+from soak.done import Round
 from soak.materializers import Materializer
+from soak.rounds import Soaking
 from soak.views import PARTITIONS, TABLE, Views
 from stores.sinks import open_sink
 from stores.sinks.by_url import needs_spark
@@ -33,17 +31,15 @@ KINDS = ("sqlite", "postgresql", "delta")
 _BATCH = ("--max-rows-per-trigger", "400")
 
 
-def round_of(broker: str, home: Path, kind: str, seed: int, kills: int) -> Round:
+def run_round(broker: Broker, kind: str, folder: Path, seed: int, kills: int) -> Round:
     """One round; raises RuntimeError with what is wrong."""
     began = time.monotonic()
-    folder = home / f"round-{seed}-{kind}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     topic = f"soak-sinks-{seed}-{kind}-{int(time.time())}"
-    Kafka(broker).create({topic: PARTITIONS})
-    views, chance, what = Views(broker, topic), random.Random(f"{seed} {kind}"), Counter[str]()
+    Kafka(broker.address).create({topic: PARTITIONS})
+    views, chance = Views(broker.address, topic), random.Random(f"{seed} {kind}")
+    what = Counter[str]()
     with _place(kind, folder) as url:
-        materializer = Materializer(folder, broker, url, topic)
+        materializer = Materializer(folder, broker.address, url, topic)
         try:
             for _ in range(kills):
                 views.write(chance.randrange(10, 30))
@@ -59,7 +55,6 @@ def round_of(broker: str, home: Path, kind: str, seed: int, kills: int) -> Round
             raise RuntimeError(f"seed {seed}, {kind}, after {dict(what)}: {error}") from error
         finally:
             materializer.kill()
-    shutil.rmtree(folder, ignore_errors=True)
     return Round(seed, kind, views.committed, round(time.monotonic() - began), dict(what))
 
 
@@ -112,42 +107,18 @@ def _place(kind: str, folder: Path) -> Iterator[str]:
         yield f"{kind}:///{folder}/store"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="scripts/soak sinks", description=__doc__)
-    parser.add_argument("--kills", type=int, default=120, help="in all")
-    parser.add_argument("--per-round", type=int, default=8, help="of them in one round")
-    parser.add_argument("--read-store", choices=[*KINDS, "all"], default="all", help="in turn")
-    parser.add_argument("--seed", type=int, default=1, help="of the first round")
-    parser.add_argument("--fresh", action="store_true", help="do not go on with an earlier run")
-    options = parser.parse_args()
-
-    interrupted_by(signal.SIGTERM)
-    kinds = KINDS if options.read_store == "all" else (options.read_store,)
-    home = HOME / "soak-sinks"
-    state = home / "done.json"
-    done = load(state, options.seed)
-    if options.fresh or done is None or done.harms >= options.kills:
-        shutil.rmtree(home, ignore_errors=True)
-        done = Done(options.seed)
-    home.mkdir(parents=True, exist_ok=True)
-    try:
-        with Broker(home / "broker") as broker:
-            while done.harms < options.kills:
-                kind = kinds[len(done.rounds) % len(kinds)]
-                kills = min(options.per_round, options.kills - done.harms)
-                done.rounds.append(round_of(broker.address, home, kind, done.next_seed, kills))
-                save(state, done)
-                left = done.seconds / done.harms * (options.kills - done.harms)
-                print(f"{done.rounds[-1]}; about {lasts(left)} left", flush=True)
-    except KeyboardInterrupt:
-        print(f"stopped after {done.harms} kills; run it again to go on", flush=True)
-        return 130
-    except RuntimeError as error:
-        print(f"FAILED: {error}\nits logs and tables are in {home}", flush=True)
-        return 1
-    print(table(done, KINDS))
-    return 0
+SOAKING = Soaking(
+    "scripts/soak sinks",
+    __doc__,
+    KINDS,
+    harms=120,
+    per_round=8,
+    things="messages",
+    holds="nothing lost or repeated; every table is the fold of its topic",
+    keeps=True,
+    broker=True,
+)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(SOAKING.main(None, HOME / "soak-sinks", run_round))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from copy import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Message, Producer
@@ -15,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from soak.check import read
 from soak.ended import ended, stacks
-from tests.forked import Forked
+from tests.forked import Forked, ForkedWorker
 
 
 class Worker:
@@ -29,7 +30,8 @@ class Worker:
         admin = AdminClient({"bootstrap.servers": broker})
         for made in admin.create_topics([NewTopic(f"{prefix}.in", partitions, 1)]).values():
             made.result()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Any = None
+        """A ForkedWorker, or a Popen where a test starts it by itself."""
         self.instance, self.log_file = "one", folder / "log"
 
     def another(self, instance: str) -> "Worker":
@@ -63,9 +65,9 @@ class Worker:
         return Forked(command, self.environment)
 
     def start(self, **environment: str) -> None:
-        command = self.command("worker", "-l", "info", "--without-web", **environment)
-        with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+        words = ("worker", "-l", "info", "--without-web")
+        _, _, *command = self.command(*words, **environment)
+        self.process = ForkedWorker(command, self.environment, self.log_file)
 
     def end(self, how: int) -> int:
         assert self.process is not None
