@@ -13,7 +13,7 @@ from topology.engine.stream_task import malformed
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Message
 from topology.model.origin_headers import ORIGIN, origin
-from topology.routing import Endpoint, Made, Routing, Trace
+from topology.routing import Detail, Endpoint, Made, Routing, Trace
 
 TRAIL = "sequitur-trail"
 """The header of a message that failed: how the rules looked at it."""
@@ -51,15 +51,14 @@ class RouteTask:
         detail, every = self.trace.detail, self.trace.every
         lost: dict[str, int] = {}
         for record in records:
-            try:
-                routing, made = self._routed(record)
-            except Malformed as reason:
-                malformed(self._topology, record, unit, reason, now)
+            traced = detail != "none" and record.offset % every == 0
+            routing, made = self._routed(record, detail if traced else "none")
+            if traced:
+                self._trail(routing, unit, now, lost)
+            if routing.reason is not None:
+                malformed(self._topology, record, unit, Malformed(routing.reason), now)
                 self._add_trail(unit, record)
                 continue
-            finally:
-                if detail != "none" and record.offset % every == 0:
-                    self._trail(record, unit, now, lost)
             if not routing.destinations:
                 unit.unknown += 1
                 continue
@@ -76,23 +75,28 @@ class RouteTask:
         unit.intake = encode_intake(self.intake)
         return unit
 
-    def _routed(self, record: Message) -> tuple[Routing, list[Made]]:
-        """Where a message goes, and as what, after as many attempts as it has. Raises Malformed."""
-        if isinstance(record, Damaged):
-            raise Malformed(record.reason)
-        if self.refused and (why := self.refused.get(record.offset)) is not None:
-            raise Malformed(why)
+    def _routed(self, record: Message, detail: Detail) -> tuple[Routing, list[Made]]:
+        """Where a message goes, and as what, after as many attempts as it has; or why it failed.
+
+        It is decided once, also where its trail is written.
+        """
         rules, attempts = self.rules, self._route.attempts
+        if isinstance(record, Damaged):
+            return Routing(rules.number, record, (), record.reason), []
+        refused = self.refused.get(record.offset) if self.refused else None
         while True:
             attempts -= 1
-            try:
-                routing = rules.route(record)
-                if routing.reason is not None:
-                    raise Malformed(routing.reason)
-                return routing, rules.make(routing)
-            except Malformed:
-                if attempts <= 0:
-                    raise
+            routing = rules.route(record, detail)
+            if refused is not None:
+                routing.reason, attempts = refused, 0
+            elif routing.reason is None:
+                try:
+                    return routing, rules.make(routing)
+                except Malformed as error:
+                    routing.reason = str(error)
+            if attempts <= 0:
+                routing.destinations = ()
+                return routing, []
 
     def _add_trail(self, unit: CommitUnit, record: Message) -> None:
         """Note at the message that failed how the rules looked at it."""
@@ -101,11 +105,11 @@ class RouteTask:
             headers = unit.keyed[self._topology.malformed_topic][-1][3]
             headers.insert(-2, (TRAIL, trail[:TRAIL_BYTES]))
 
-    def _trail(self, record: Message, unit: CommitUnit, now: int, lost: dict[str, int]) -> None:
+    def _trail(self, routing: Routing, unit: CommitUnit, now: int, lost: dict[str, int]) -> None:
         """Write a message's trail: with the unit, or by the log."""
+        record = routing.message
         if isinstance(record, Damaged):
             return
-        routing = self.rules.route(record, self.trace.detail)
         if not self._route.trails:
             self.log_trail(routing)
             return

@@ -5,6 +5,9 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+from faust.auth import SASLCredentials, SSLCredentials
+from faust.types.auth import CredentialsT
+
 _SETTINGS = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
@@ -41,3 +44,31 @@ def kafka_login(broker: str | None = None, file: Path | None = None) -> dict[str
     if "SSL" in found.get("security_protocol", ""):
         found["ssl_context"] = ssl.create_default_context(cafile=authority)
     return found
+
+
+def worker_login(broker: str | None, file: Path | None) -> dict[str, Any]:
+    """The same login as arguments of `topology.faust.compile`.
+
+    broker: host:port, None for that of the environment. Raises ValueError as `kafka_login` does,
+    and for a protocol without what it needs.
+    """
+    login = kafka_login(broker, file)
+    protocol, context = login.get("security_protocol", "PLAINTEXT"), login.get("ssl_context")
+    found: dict[str, Any] = {} if broker is None else {"broker": broker}
+    if name := login.get("client_id"):
+        found["broker_client_id"] = name
+    credentials: CredentialsT | None = None
+    if protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
+        credentials = SASLCredentials(
+            username=login.get("sasl_plain_username"),
+            password=login.get("sasl_plain_password"),
+            ssl_context=context,
+            mechanism=login.get("sasl_mechanism", "PLAIN"),
+        )
+    elif context is not None:
+        credentials = SSLCredentials(context)
+    elif protocol != "PLAINTEXT":
+        raise ValueError(
+            f"{file}: security.protocol={protocol!r}; use SSL, SASL_PLAINTEXT or SASL_SSL"
+        )
+    return found if credentials is None else {**found, "broker_credentials": credentials}

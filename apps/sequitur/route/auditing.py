@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,12 +10,13 @@ from typing import Any
 import click
 from aiokafka import TopicPartition
 
-from sequitur.cli.options import COUNT, FILE
+from sequitur.cli.options import COUNT
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
-from sequitur.route.control import ControlLog, control_of
+from sequitur.kafka.login import worker_login
+from sequitur.route.control import Control, ControlLog, control_of, controls
 from sequitur.route.loading import load_rules
-from sequitur.route.router_file import STAGE, load_router
+from sequitur.route.router_file import STAGE, RouterFile, load_router
 from topology.declaration.topology import Topology
 from topology.engine.intake import IntakeCounts
 from topology.engine.route_task import endpoint_topic
@@ -33,10 +33,16 @@ logger = logging.getLogger("route")
 
 
 @click.command()
-@click.argument("router", type=FILE)
+@controls
 @click.option("--rules", multiple=True, metavar="N=FILE", help="Rules of an older version.")
 @click.option("--most", type=COUNT, default=1_000_000, show_default=True, help="Of a partition.")
-def audit(router: Path, rules: tuple[str, ...], most: int) -> int:
+def audit(
+    router: str,
+    rules: tuple[str, ...],
+    most: int,
+    broker: str | None,
+    kafka_properties: Path | None,
+) -> int:
     """Account for each message that ROUTER consumed: routed, unrouted or failed.
 
     It counts by the topics, and routes again what is still there. It reads the last
@@ -48,16 +54,24 @@ def audit(router: Path, rules: tuple[str, ...], most: int) -> int:
     """
     log_to_stderr()
     try:
-        return asyncio.run(_audit(router, rules, most))
+        file = load_router(Path(router))
+        login = worker_login(broker or file.broker, kafka_properties)
+        control = control_of(router, broker, kafka_properties)
+        return asyncio.run(_audit(file, login, control, rules, most))
     except (*MISTAKES, ValueError) as error:
         return cannot(error, logger)
 
 
-async def _audit(path: Path, given: tuple[str, ...], most: int) -> int:
-    file = load_router(path)
-    topology = file.topology()
-    app = compile(topology, **({} if file.broker is None else {"broker": file.broker}))
-    log, read_at = await control_of(str(path), file.broker, None).read(), time.time()
+async def _audit(
+    file: RouterFile,
+    login: Mapping[str, Any],
+    control: Control,
+    given: tuple[str, ...],
+    most: int,
+) -> int:
+    path, topology = file.path, file.topology()
+    app = compile(topology, **login)
+    log = await control.read(listen=True)
     known = {int(n): load_rules(Path(at), int(n)) for n, at in map(_version, given)}
     wrongs = []
     version = log.agreement.version
@@ -72,7 +86,7 @@ async def _audit(path: Path, given: tuple[str, ...], most: int) -> int:
     to = topology.routes[STAGE].to
     audit = RouteAudit(known, lambda each: endpoint_topic(to[each.destination], each))
     lag = await _read(app, topology, audit, most, wrongs)
-    wrongs += _of_processes(log, lag, read_at)
+    wrongs += _of_processes(log, lag)
     print("\n".join([*audit.lines(), *(f"WRONG: {each}" for each in wrongs)]))
     if lag:
         print(f"not consumed yet: {lag:,} messages")
@@ -166,8 +180,8 @@ def _origin(value: bytes | None) -> Place | None:
         return None
 
 
-def _of_processes(log: ControlLog, lag: int, read_at: float) -> list[str]:
-    found = [f"process {each} is silent" for each in log.silent(read_at)]
+def _of_processes(log: ControlLog, lag: int) -> list[str]:
+    found = [f"process {each} is silent" for each in log.silent()]
     if lag and not log.agreement.processes:
         found.append("no process runs, and there are messages to route")
     return found

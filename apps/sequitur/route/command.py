@@ -79,6 +79,17 @@ def _kafka(function: Callable[..., Any]) -> Callable[..., Any]:
 _source = click.option("--source", help="Topic that messages of a file come from.")
 
 
+def _tried(
+    topic: str | None, file: Path | None, kafka: Any, most: int, source: Callable[[], str]
+) -> Iterable[Message]:
+    """The messages of a topic, or of a file. Raises DeclarationError unless one is named."""
+    if topic is not None and file is None:
+        return asyncio.run(of_topic(kafka, topic, most))
+    if file is None or topic is not None:
+        raise DeclarationError("name a topic by --from, or a file")
+    return of_file(file, source())
+
+
 @command.command()
 @click.argument("rules", type=FILE)
 def check(rules: Path) -> int:
@@ -139,25 +150,39 @@ def explain(
 
 @command.command("dry-run")
 @click.argument("rules", type=FILE)
-@click.argument("messages", type=FILE)
+@click.argument("messages", type=FILE, required=False)
+@click.option("--from", "topic", help="Topic whose messages are tried, instead of a file's.")
 @_source
 @click.option("--most", type=COUNT, default=1_000, show_default=True, help="Lines that are shown.")
-def dry_run(rules: Path, messages: Path, source: str | None, most: int) -> int:
-    """Route a file's lines, and show where each would go."""
+@_kafka
+def dry_run(
+    rules: Path,
+    messages: Path | None,
+    topic: str | None,
+    source: str | None,
+    most: int,
+    broker: str | None,
+    kafka_properties: Path | None,
+) -> int:
+    """Route a file's lines, or the first --most of each partition of a topic, and show where."""
 
     def run() -> int:
         found = load_rules(rules)
+        kafka = kafka_login(broker, kafka_properties)
+        tried = _tried(topic, messages, kafka, most, lambda: _source_of(found, source))
         table = Table("line", "goes to", box=None, pad_edge=False)
         goes: Counter[str] = Counter()
         failed = 0
-        for each in of_file(messages, _source_of(found, source)):
+        for each in tried:
             routing = found.route(each)
             failed += routing.reason is not None
             goes.update(routing.destinations or (("failed",) if routing.reason else ("nowhere",)))
             where = ", ".join(routing.destinations) or "nowhere"
             if routing.reason is not None:
                 where = f"failed: {printable(routing.reason, 400)}"
-            if each.offset < most:
+            if topic is not None:
+                table.add_row(f"{each.partition}/{each.offset}", where)
+            elif each.offset < most:
                 table.add_row(str(each.offset + 1), where)
         console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
         console.print(table)
@@ -192,14 +217,8 @@ def compare_rules(
 
     def run() -> int:
         before, after = load_rules(old, 1), load_rules(new, 2)
-        messages: Iterable[Message]
-        if (topic is None) == (file is None):
-            raise DeclarationError("name a topic by --from, or a file by --file")
-        if topic is not None:
-            messages = asyncio.run(of_topic(kafka_login(broker, kafka_properties), topic, most))
-        else:
-            assert file is not None
-            messages = of_file(file, _source_of(before, source))
+        kafka = kafka_login(broker, kafka_properties)
+        messages = _tried(topic, file, kafka, most, lambda: _source_of(before, source))
         found = compare(before, after, messages, examples)
         print(found)
         for pair in found.examples:

@@ -3,15 +3,17 @@
 import getpass
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import click
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from sequitur.cli.options import BROKER, properties_option
 from sequitur.kafka.login import kafka_login
 from sequitur.route.router_file import STAGE, load_router
 from topology.diagnostics.records import body_of
@@ -22,8 +24,10 @@ from topology.model.printable import printable
 from topology.routing import Agreement, ControlRecord, decode_control, encode_control
 
 LOG, BEATS = 0, 1
-ALIVE = 30.0
-"""Seconds since its last heartbeat after which a process is told of as silent."""
+LISTEN = 5.0
+"""Times its own period that a process has for a heartbeat, before it is told of as silent."""
+PERIOD = 2.0
+"""Seconds between the heartbeats of a process that does not say how many."""
 
 
 @dataclass(slots=True)
@@ -33,21 +37,28 @@ class ControlLog:
     Attributes:
         agreement: what the processes agree on.
         orders: who asked for what, in order.
-        beats: process → when it was heard last (s), by the clock of its machine.
-        said: process → what it said then.
+        heard: the processes that were heard while somebody listened.
+        said: process → what it said last.
         read: the offset up to which the log is read.
         strange: records that are none.
     """
 
     agreement: Agreement = field(default_factory=Agreement)
     orders: list[ControlRecord] = field(default_factory=list)
-    beats: dict[str, float] = field(default_factory=dict)
+    heard: set[str] = field(default_factory=set)
     said: dict[str, Any] = field(default_factory=dict)
     read: int = 0
     strange: int = 0
 
-    def take(self, record: Any) -> None:
-        """Add the next record of the log."""
+    def take(self, record: Any, live: bool = False) -> None:
+        """Add a record. live: it came while somebody listened."""
+        if record.partition == BEATS:
+            if record.key is not None:
+                name = record.key.decode("utf-8", "replace")
+                self.said[name] = body_of(record)
+                if live and record.value is not None:
+                    self.heard.add(name)
+            return
         self.read = record.offset + 1
         try:
             found = decode_control(record.value)
@@ -58,10 +69,15 @@ class ControlLog:
         if getattr(found, "who", None) is not None:
             self.orders.append(found)
 
-    def silent(self, now: float) -> list[str]:
-        """The processes that were not heard lately."""
-        known = self.agreement.processes
-        return sorted(each for each in known if now - self.beats.get(each, 0.0) > ALIVE)
+    def silent(self) -> list[str]:
+        """The processes that were not heard while somebody listened; no clock is asked."""
+        return sorted(self.agreement.processes - self.heard)
+
+    def patience(self) -> float:
+        """Seconds to listen for all of them."""
+        periods = (self.said.get(each, {}).get("period") for each in self.agreement.processes)
+        known = [float(each) for each in periods if isinstance(each, int | float)]
+        return LISTEN * min(60.0, max(known, default=PERIOD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +92,25 @@ class Control:
     topic: str
     kafka: Mapping[str, Any]
 
-    async def read(self) -> ControlLog:
-        """Read what there is. Raises KafkaError, DeclarationError where there is no such topic."""
+    async def read(self, listen: bool = False) -> ControlLog:
+        """Read what there is.
+
+        Args:
+            listen: wait for a heartbeat of each process.
+
+        Raises:
+            KafkaError: Kafka cannot be reached.
+            DeclarationError: there is no such topic.
+        """
         async with AsyncExitStack() as stack:
             consumer, ends = await self._consumer(stack)
-            return await self._until(consumer, ends, ControlLog())
+            log = await self._until(consumer, ends, ControlLog())
+            until = time.monotonic() + log.patience()
+            while listen and log.silent() and time.monotonic() < until:
+                for records in (await consumer.getmany(timeout_ms=300)).values():
+                    for each in records:
+                        log.take(each, live=True)
+            return log
 
     async def order(self, record: ControlRecord, seconds: float) -> tuple[ControlLog, int]:
         """Add a record, and wait until what it asks for is decided or refused.
@@ -109,8 +139,7 @@ class Control:
             while log.agreement.proposal is not None and time.monotonic() < until:
                 for records in (await consumer.getmany(timeout_ms=300)).values():
                     for each in records:
-                        if each.partition == LOG:
-                            log.take(each)
+                        log.take(each)
             return log, version
 
     async def _consumer(
@@ -131,14 +160,9 @@ class Control:
         self, consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int], log: ControlLog
     ) -> ControlLog:
         while any([await consumer.position(place) < end for place, end in ends.items()]):
-            for place, records in (await consumer.getmany(timeout_ms=300)).items():
+            for records in (await consumer.getmany(timeout_ms=300)).values():
                 for record in records:
-                    if place.partition == LOG:
-                        log.take(record)
-                    elif record.key is not None:
-                        name = record.key.decode("utf-8", "replace")
-                        log.beats[name] = record.timestamp / 1000
-                        log.said[name] = body_of(record)
+                    log.take(record)
         return log
 
 
@@ -154,6 +178,12 @@ def control_of(router: str, broker: str | None, properties: Path | None) -> Cont
         return Control(checked_topic(router), kafka_login(broker, properties))
     file = load_router(Path(router))
     return Control(f"{file.name}.{STAGE}.control", kafka_login(broker or file.broker, properties))
+
+
+def controls(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ROUTER, and how to reach Kafka."""
+    broker = click.option("--broker", type=BROKER, help="Kafka; default: that of the file.")
+    return click.argument("router")(properties_option(broker(function)))
 
 
 def who() -> str:

@@ -4,17 +4,17 @@ import asyncio
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from sequitur.cli.options import BROKER, COUNT, FILE, PERIOD, properties_option
+from sequitur.cli.options import COUNT, PERIOD
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
-from sequitur.route.control import Control, ControlLog, control_of, who
+from sequitur.kafka.login import worker_login
+from sequitur.route.control import Control, ControlLog, control_of, controls, who
 from sequitur.route.loading import load_rules
 from sequitur.route.router_file import load_router
 from topology.model.printable import printable
@@ -31,24 +31,18 @@ from topology.routing import (
 logger = logging.getLogger("route")
 
 
-def _controls(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ROUTER, and how to reach Kafka."""
-    broker = click.option("--broker", type=BROKER, help="Kafka; default: that of the file.")
-    return click.argument("router")(properties_option(broker(function)))
-
-
 def _orders(function: Callable[..., Any]) -> Callable[..., Any]:
     reason = click.option("--reason", default="", help="Why; it is kept in the control topic.")
     period = click.option(
         "--wait", type=PERIOD, default="60s", show_default=True, help="Until it is decided."
     )
-    return _controls(reason(period(function)))
+    return controls(reason(period(function)))
 
 
 @click.command()
-@click.argument("router", type=FILE)
+@controls
 @click.option("--dry-run", is_flag=True, help="Describe what would run, and end.")
-def serve(router: Path, dry_run: bool) -> int:
+def serve(router: str, dry_run: bool, broker: str | None, kafka_properties: Path | None) -> int:
     """Route within Kafka as ROUTER says, exactly once, until it is stopped.
 
     Start any number of them: they share the partitions, and agree on the rules.
@@ -56,12 +50,17 @@ def serve(router: Path, dry_run: bool) -> int:
     """
 
     def begin() -> int:
-        file = load_router(router)
+        file = load_router(Path(router))
         topology = file.topology()
+        worker_login(broker or file.broker, kafka_properties)  # a mistake in it is told here
         if dry_run:
             print(topology.describe())
             return DONE
-        environment = {**os.environ, "SEQUITUR_ROUTER": str(router.absolute())}
+        environment = {**os.environ, "SEQUITUR_ROUTER": str(file.path.absolute())}
+        if broker is not None:
+            environment["SEQUITUR_ROUTER_BROKER"] = broker
+        if kafka_properties is not None:
+            environment["SEQUITUR_ROUTER_PROPERTIES"] = str(kafka_properties.absolute())
         words = ["-A", "sequitur.route.worker:app", "worker", "-l", "info", "--without-web"]
         sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, "-m", "topology.faust", *words], environment)
@@ -133,7 +132,7 @@ def unregister(
 
 
 @click.command()
-@_controls
+@controls
 @click.argument("detail", type=click.Choice(get_args(Detail)))
 @click.option("--every", type=COUNT, default=1, show_default=True, help="Of so many offsets one.")
 @click.option("--reason", default="", help="Why; it is kept in the control topic.")
@@ -155,7 +154,7 @@ def trails(
 
 
 @click.command()
-@_controls
+@controls
 def formats(router: str, broker: str | None, kafka_properties: Path | None) -> int:
     """List who reads which format, and what is made for whom.
 
@@ -181,7 +180,7 @@ def formats(router: str, broker: str | None, kafka_properties: Path | None) -> i
 
 
 @click.command()
-@_controls
+@controls
 def status(router: str, broker: str | None, kafka_properties: Path | None) -> int:
     """Say which rules ROUTER routes by, and whether its processes agree.
 
@@ -190,22 +189,22 @@ def status(router: str, broker: str | None, kafka_properties: Path | None) -> in
     """
 
     def look() -> int:
-        log: ControlLog = asyncio.run(control_of(router, broker, kafka_properties).read())
-        return _told(log, time.time())
+        log = asyncio.run(control_of(router, broker, kafka_properties).read(listen=True))
+        return _told(log)
 
     return _status(look)
 
 
-def _told(log: ControlLog, now: float) -> int:
+def _told(log: ControlLog) -> int:
     at, bad = log.agreement, False
     version = f"rules {at.version}, digest {at.digest[:12]}" if at.version else "no rules yet"
     print(version)
     for each in sorted(at.processes):
-        ago = f"{now - log.beats[each]:.0f} s ago" if each in log.beats else "never"
+        heard = "heard" if each in log.heard else "silent"
         said = log.said.get(each, {})
         version, dropped = said.get("version"), said.get("trails_dropped") or 0
         more = f", {dropped} trails dropped" if dropped else ""
-        print(f"  process {printable(each)}: heard {ago}, routes by rules {version}{more}")
+        print(f"  process {printable(each)}: {heard}, routes by rules {version}{more}")
     if at.trace.detail != "none":
         print(f"  trails: {at.trace.detail}, of each {at.trace.every}. offset")
     for endpoint in at.endpoints.values():
@@ -224,7 +223,7 @@ def _told(log: ControlLog, now: float) -> int:
         (at.refused is not None, at.refused),
         (at.proposal is not None, "a version is not decided"),
         (bool(log.strange), f"{log.strange} records of the control topic are none"),
-        *((True, f"process {printable(each)} is silent") for each in log.silent(now)),
+        *((True, f"process {printable(each)} is silent") for each in log.silent()),
     ]
     for wrong, told in wrongs:
         if wrong:

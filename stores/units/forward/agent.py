@@ -144,8 +144,8 @@ class ForwardingAgent:
                 if not found:
                     await _pause(stopped, LOOK)
         finally:
-            await wait_for_stop(sender.stop())
-            await wait_for_stop(routes.close())
+            # Side by side: who waits for the one may be cancelled before it begins with the other.
+            await asyncio.gather(wait_for_stop(sender.stop()), wait_for_stop(routes.close()))
 
     async def _settle(self, store: UnitStore, subject: RowKey) -> None:
         """Delete what was forwarded, of which the store does not know yet. Raises StoreOutdated."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from stores.db.steady_clock import elapsed
 from stores.units.errors import MemberUnavailable, SendRefused
 from stores.units.kafka.routes import Hold, Routes
 
@@ -82,7 +83,7 @@ async def test_routes_hold_for_a_lease_without_the_service_and_no_longer() -> No
         service.down = True
         (await routes.acquire("u")).release()
         async with asyncio.timeout(5):
-            while hold.usable(asyncio.get_running_loop().time()):
+            while hold.usable(elapsed()):
                 await asyncio.sleep(0.05)
         with pytest.raises(MemberUnavailable, match="it is down"):
             await routes.acquire("u")

@@ -222,8 +222,9 @@ class RouterProcess:
         said: dict[str, Any] = {
             "version": 0 if rules is None else rules.number,
             "paused": sorted(member.paused()),
+            "period": self._expiry / 5,
+            "trails_dropped": self.trails.dropped,
         }
-        said["trails_dropped"] = self.trails.dropped
         if producer is not None:
             key, value = member.process.encode(), orjson.dumps(said)
             await producer.send_and_wait(self._route.control, value, key, BEATS)

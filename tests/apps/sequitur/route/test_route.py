@@ -180,6 +180,10 @@ def test_messages_of_a_topic_are_explained_and_compared(
     assert main(["route", "explain", str(old), "--at", f"{name}/0/99", *given]) == 2
     assert main(["route", "compare", str(old), str(new), "--from", name, *given]) == 1
     assert "3 of 6 messages would go elsewhere" in capsys.readouterr().out
+    assert main(["route", "dry-run", str(old), "--from", name, *given]) == 1
+    assert ["0/0", "fleet,", "late"] in [
+        line.split() for line in capsys.readouterr().out.splitlines()
+    ]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 ROUTER = """
 [router]
 name = "{name}"
-broker = "{broker}"
+broker = "127.0.0.1:1"
 partitions = 2
 trails = "topic"
 trail_function = "no_keys:no_keys"
@@ -76,7 +76,10 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name, file = unique("router"), tmp_path / "router.toml"
-    file.write_text(ROUTER.format(name=name, broker=broker.address))
+    file.write_text(ROUTER.format(name=name))
+    login = tmp_path / "client.properties"
+    login.write_text("security.protocol=PLAINTEXT\nclient.id=router\n")
+    kafka = ["--broker", broker.address, "--kafka-properties", str(login)]
     (tmp_path / "makers.csv").write_text("key,tag\nm0,x\nm1,y\n")
     (tmp_path / "no_keys.py").write_text(FUNCTIONS)
     monkeypatch.syspath_prepend(tmp_path)
@@ -103,33 +106,36 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
         end = time.monotonic() + 60
         while not true():
             if time.monotonic() > end:
-                pytest.fail(stacks(process, log) + sequitur("audit", str(file))[1])
+                pytest.fail(stacks(process, log) + order("audit")[1])
             time.sleep(0.3)
 
-    assert sequitur("reload", str(file))[0] == 2  # nothing to give orders to
-    log, given = tmp_path / "log", str(file)
+    def order(verb: str, *words: str) -> tuple[int, str]:
+        return sequitur(verb, str(file), *words, *kafka)
+
+    assert order("reload")[0] == 2  # nothing to give orders to
+    log = tmp_path / "log"
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
         "SEQUITUR_DATADIR": str(tmp_path / "data"),
     }
     with log.open("ab") as out:
-        command = [sys.executable, "-m", "sequitur", "route", "serve", given]
+        command = [sys.executable, "-m", "sequitur", "route", "serve", str(file), *kafka]
         process = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
     try:
         send(300)
         wait_until(lambda: len(records("left")) == len(records("right")) == 100)
-        wait_until(lambda: sequitur("audit", given)[0] == 0)
-        said = sequitur("audit", given)[1]
+        wait_until(lambda: order("audit")[0] == 0)
+        said = order("audit")[1]
         assert "300 messages consumed: 200 routed, 100 without a destination, 0 failed" in said
         assert f"{name}.left: 100" in said
 
-        assert sequitur("register", given, "old", "left", "--format", "nothing")[0] == 1
-        assert sequitur("register", given, "old", "left", "--format", "upper")[0] == 0
-        listed = sequitur("formats", given)[1]
+        assert order("register", "old", "left", "--format", "nothing")[0] == 1
+        assert order("register", "old", "left", "--format", "upper")[0] == 0
+        listed = order("formats")[1]
         assert "upper: old; upper" in listed
-        assert sequitur("trails", given, "all", "--every", "2", "--reason", "a look")[0] == 0
-        assert "a look" in sequitur("status", given)[1]
+        assert order("trails", "all", "--every", "2", "--reason", "a look")[0] == 0
+        assert "a look" in order("status")[1]
         send(30)
         wait_until(lambda: len(records("left.old")) == 10)
         assert all(each == each.upper() for each in records("left.old"))
@@ -138,8 +144,8 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
         assert trails
         assert {each["trail"]["keys"] for each in trails} == {"hidden"}
         assert {each["outcome"] for each in trails} == {"routed"}
-        assert sequitur("unregister", given, "old")[0] == 0
-        assert "nobody uses upper" in sequitur("formats", given)[1]
+        assert order("unregister", "old")[0] == 0
+        assert "nobody uses upper" in order("formats")[1]
 
         # Nothing is clean over what failed, is there twice, or comes of nothing.
         producer.produce(f"{name}.in", b"not JSON", partition=0)
@@ -147,18 +153,18 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
         wait_until(lambda: records("malformed") == [b"not JSON"])
         (failed,) = read(broker.address, f"{name}.malformed")
         assert b"failed: " in dict(failed.headers() or ())["sequitur-trail"]  # type: ignore[operator]
-        status, said = sequitur("audit", given)
+        status, said = order("audit")
         assert status == 1
         assert "1 failed" in said
         (one, *_) = read(broker.address, f"{name}.left")
         producer.produce(f"{name}.left", one.value(), headers=one.headers())
         producer.flush(30)
-        assert "is 2 times in" in sequitur("audit", given)[1]
+        assert "is 2 times in" in order("audit")[1]
         process.send_signal(signal.SIGTERM)
         assert ended(process, 60, log) == 0
-        assert sequitur("status", given)[0] == 1
+        assert order("status")[0] == 1
         send(1)
-        assert "no process runs" in sequitur("audit", given)[1]
+        assert "no process runs" in order("audit")[1]
     finally:
         process.kill()
         process.wait()
