@@ -65,6 +65,10 @@ class Listening:
             checked_name("listener: action", name)
         object.__setattr__(self, "actions", actions)
 
+    def __str__(self) -> str:
+        where = f"site {self.site or 'of the router'}, unit {self.unit or 'of the router'}"
+        return f"{where}, {self.lifetime:.0f} s, actions: {', '.join(self.actions) or 'none'}"
+
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:

@@ -228,9 +228,8 @@ def _told(log: ControlLog) -> int:
     for endpoint in at.endpoints.values():
         form, own = endpoint.format or "it is", endpoint.listening
         kind = "endpoint" if own is None else "listener"
-        where = f", {own.site or 'here'}/{own.unit or 'router'}, {own.lifetime:.0f} s" if own else ""
-        does = f", knows {', '.join(own.actions)}" if own and own.actions else ""
-        print(f"  {kind} {endpoint.name}: {endpoint.destination} as {form}{where}{does}")
+        more = "" if own is None else f"; {own}"
+        print(f"  {kind} {endpoint.name}: {endpoint.destination} as {form}{more}")
     if (last := log.orders[-1] if log.orders else None) is not None:
         by, why = (printable(getattr(last, each), 200) for each in ("who", "why"))
         print(f"  last order: {type(last).__name__.lower()} by {by or 'unknown'}: {why or '-'}")
