@@ -158,7 +158,7 @@ def test_an_expiry_takes_what_it_is_about_and_nothing_that_was_registered_since(
     at = Agreement()
     for record in log:
         before, at = at, at.after(decode_control(encode_control(record)))
-        open_ = (before.proposal or before).endpoints.get(getattr(record, "endpoint", None))
+        open_ = (before.proposal or before).endpoints.get(str(getattr(record, "endpoint", "")))
         if isinstance(record, Unregister) and record.session:
             own = open_.listening if open_ else None
             gone = own is not None and own.session == record.session
