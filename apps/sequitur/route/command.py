@@ -28,6 +28,7 @@ from sequitur.route.control_commands import (
     trails,
     unregister,
 )
+from sequitur.route.listen_command import listen
 from sequitur.route.loading import load_rules
 from sequitur.route.messages import of_file, of_topic
 from sequitur.route.unit_commands import consume, end_of_day, publish, segments
@@ -62,6 +63,7 @@ for each in (
     trails,
     register,
     unregister,
+    listen,
     consume,
     publish,
     segments,
