@@ -10,6 +10,7 @@ from topology.routing.agreement import (
     Proposal,
     Propose,
     Register,
+    Release,
     Trace,
     Unregister,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "Proposal",
     "Propose",
     "Register",
+    "Release",
     "RoutedSource",
     "Routing",
     "Rule",
