@@ -79,7 +79,7 @@ class ForwardingAgent:
         self._routing: Literal["hash", "path"] = routing
         self._token = token
         self._refused: Counter[int] = Counter()
-        """By sequence: how often a message was too large, for the topic and then for the dead one."""
+        """By sequence: how often a message was too large, for the topic, then for the dead one."""
         self._entered: dict[str, UnitSender] = {}
         """Units of what was sent last: their routes are kept."""
         self.counts: Counter[str] = Counter()

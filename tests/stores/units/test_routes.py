@@ -168,7 +168,7 @@ async def test_the_agent_asks_for_the_routes_of_all_that_it_sends_together() -> 
     messages: list[Any] = [
         SimpleNamespace(
             sequence=n, captured_at=n, headers={"unit": f"u{n}"}, content=b"", damage=None
-        )  # fmt: skip
+        )
         for n in range(250)
     ]
     try:
