@@ -14,6 +14,7 @@ from topology.model.errors import Malformed
 from topology.model.event import Damaged, Message
 from topology.model.origin_headers import ORIGIN, origin
 from topology.routing import Detail, Endpoint, Made, Routing, Trace
+from topology.routing.broadcasts import broadcast_headers
 
 TRAIL = "sequitur-trail"
 """The header of a message that failed: how the rules looked at it."""
@@ -67,7 +68,11 @@ class RouteTask:
                 topic = endpoint_topic(self._to[each.destination], each)
                 if record.key is None:  # the partition that it comes from decides
                     unit.settled.add(topic)
-                unit.keyed[topic].append((record.key, each.content, now, headers))
+                own = headers
+                if each.broadcast is not None:
+                    place, rules = (record.topic, record.partition, record.offset), self.rules
+                    own = [*own, *broadcast_headers(rules.site, rules.unit, place, each.broadcast)]
+                unit.keyed[topic].append((record.key, each.content, now, own))
         unit.reports += [f"{n} trails are not written: {why}" for why, n in lost.items()]
         self.intake.read += len(records)
         self.intake.malformed += unit.malformed
