@@ -275,6 +275,8 @@ def test_every_setting_is_explained() -> None:
         if field.default is not None:
             unit = "s" if name.endswith(("timeout", "ahead")) else ""
             shown = f"{field.default:g}" if isinstance(field.default, float) else field.default
+            if isinstance(field.default, bool):
+                shown = str(field.default).lower()
             assert row[1] == f"`{shown}{unit}`"
 
 

@@ -15,7 +15,8 @@ from topology.model.errors import Malformed
 from topology.model.event import Damaged, Message
 from topology.model.large import too_large
 from topology.model.origin_headers import ORIGIN, origin
-from topology.routing import Endpoint, Made, Routing, Trace
+from topology.routing import Detail, Endpoint, Made, Routing, Trace
+from topology.routing.broadcasts import broadcast_headers
 
 TRAIL = "sequitur-trail"
 """The header of a message that failed: how the rules looked at it."""
@@ -64,21 +65,21 @@ class RouteTask:
         for record in records:
             behind = parked is not None and parked.has_stream_of(record)
             if behind and not isinstance(record, Damaged):
-                self._park(record, parked, unit, Malformed(""))
+                self._park(record, parked, unit, "")
                 continue
-            try:
-                routing, made = self._routed(record)
-            except Malformed as reason:
-                self._park(record, parked, unit, reason)
+            traced = detail != "none" and record.offset % every == 0
+            routing, made = self._routed(record, detail if traced else "none")
+            if traced:
+                self._trail(routing, unit, now, lost)
+            if routing.reason is not None:
+                self._park(record, parked, unit, routing.reason)
                 continue
-            finally:
-                if detail != "none" and record.offset % every == 0:
-                    self._trail(record, unit, now, lost)
             if not routing.destinations:
                 unit.unknown += 1
                 continue
-            headers = [*record.headers, (ORIGIN, origin(record)), routing.header]
-            self._send(record, made, headers, unit)
+            self._send(
+                record, made, [*record.headers, (ORIGIN, origin(record)), routing.header], unit
+            )
         unit.reports += [f"{n} trails are not written: {why}" for why, n in lost.items()]
         self.intake.read += len(records)
         return self._counted(unit)
@@ -100,14 +101,12 @@ class RouteTask:
         stream, without = next(iter(parked.releasing.items()))
         for number, record in enumerate(parked.first(stream)):
             if record.offset == without and number == 0:
-                reason = Malformed("its stream goes on without it, as somebody said")
-                self._park(record, None, unit, reason)
+                self._park(record, None, unit, "its stream goes on without it, as somebody said")
             else:
-                try:
-                    routing, made = self._routed(record)
-                except Malformed as error:
+                routing, made = self._routed(record, "none")
+                if routing.reason is not None:
                     parked.releasing.pop(stream)
-                    self._park(record, parked, unit, error, again=True)
+                    self._park(record, parked, unit, routing.reason, again=True)
                     break
                 own = (ORIGIN, origin(record)), routing.header, (REDRIVEN, b"1")
                 unit.unknown += not routing.destinations
@@ -126,24 +125,28 @@ class RouteTask:
             topic = endpoint_topic(self._to[each.destination], each)
             if record.key is None:  # the partition that it comes from decides
                 unit.settled.add(topic)
-            unit.keyed[topic].append((record.key, each.content, unit.now, headers))
+            own = headers
+            if each.broadcast is not None:
+                place, rules = (record.topic, record.partition, record.offset), self.rules
+                own = [*own, *broadcast_headers(rules.site, rules.unit, place, each.broadcast)]
+            unit.keyed[topic].append((record.key, each.content, unit.now, own))
 
     def _park(
         self,
         record: Message,
         parked: ParkedMessages | None,
         unit: CommitUnit,
-        reason: Malformed,
+        reason: str,
         *,
         again: bool = False,
     ) -> None:
         """Park a message that failed, or is behind one; else it goes to the malformed topic."""
         if parked is None or isinstance(record, Damaged) or too_large(record):
-            malformed(self._topology, record, unit, reason, unit.now)
+            malformed(self._topology, record, unit, Malformed(reason), unit.now)
             self._add_trail(unit, record)
             return
-        parked.add(record, str(reason), unit, again=again)
-        if str(reason):
+        parked.add(record, reason, unit, again=again)
+        if reason:
             place = f"{record.topic}/{record.partition}/{record.offset}"
             stream = stream_of(record)
             unit.reports.append(
@@ -157,23 +160,28 @@ class RouteTask:
         unit.intake = encode_intake(self.intake)
         return unit
 
-    def _routed(self, record: Message) -> tuple[Routing, list[Made]]:
-        """Where a message goes, and as what, after as many attempts as it has. Raises Malformed."""
-        if isinstance(record, Damaged):
-            raise Malformed(record.reason)
-        if self.refused and (why := self.refused.get(record.offset)) is not None:
-            raise Malformed(why)
+    def _routed(self, record: Message, detail: Detail) -> tuple[Routing, list[Made]]:
+        """Where a message goes, and as what, after as many attempts as it has; or why it failed.
+
+        It is decided once, also where its trail is written.
+        """
         rules, attempts = self.rules, self._route.attempts
+        if isinstance(record, Damaged):
+            return Routing(rules.number, record, (), record.reason), []
+        refused = self.refused.get(record.offset) if self.refused else None
         while True:
             attempts -= 1
-            try:
-                routing = rules.route(record)
-                if routing.reason is not None:
-                    raise Malformed(routing.reason)
-                return routing, rules.make(routing)
-            except Malformed:
-                if attempts <= 0:
-                    raise
+            routing = rules.route(record, detail)
+            if refused is not None:
+                routing.reason, attempts = refused, 0
+            elif routing.reason is None:
+                try:
+                    return routing, rules.make(routing)
+                except Malformed as error:
+                    routing.reason = str(error)
+            if attempts <= 0:
+                routing.destinations = ()
+                return routing, []
 
     def _add_trail(self, unit: CommitUnit, record: Message) -> None:
         """Note at the message that failed how the rules looked at it."""
@@ -182,11 +190,11 @@ class RouteTask:
             headers = unit.keyed[self._topology.malformed_topic][-1][3]
             headers.insert(-2, (TRAIL, trail[:TRAIL_BYTES]))
 
-    def _trail(self, record: Message, unit: CommitUnit, now: int, lost: dict[str, int]) -> None:
+    def _trail(self, routing: Routing, unit: CommitUnit, now: int, lost: dict[str, int]) -> None:
         """Write a message's trail: with the unit, or by the log."""
+        record = routing.message
         if isinstance(record, Damaged):
             return
-        routing = self.rules.route(record, self.trace.detail)
         if not self._route.trails:
             self.log_trail(routing)
             return

@@ -14,6 +14,7 @@ from topology.routing.agreement import (
     Trace,
     Unregister,
 )
+from topology.routing.broadcasts import ACTION, BROADCAST, Listening, Scope
 from topology.routing.comparison import Comparison, compare
 from topology.routing.conditions import Condition, Nested, all_of, any_of, none_of, when
 from topology.routing.configuration import read_csv, read_json, read_toml, rules_from
@@ -28,6 +29,8 @@ from topology.routing.trail import RULES_HEADER, Detail, Routing, RuleStep, Trai
 from topology.routing.transformations import Transformation
 
 __all__ = [
+    "ACTION",
+    "BROADCAST",
     "RULES_HEADER",
     "Agreement",
     "Comparison",
@@ -46,6 +49,7 @@ __all__ = [
     "KeyModule",
     "Keymap",
     "Left",
+    "Listening",
     "Load",
     "Loaded",
     "Made",
@@ -60,6 +64,7 @@ __all__ = [
     "Rule",
     "RuleSet",
     "RuleStep",
+    "Scope",
     "Target",
     "Trace",
     "Trail",

@@ -75,11 +75,13 @@ class Unregister:
         endpoint: its name.
         who: says so.
         why: in that one's words.
+        session: of a listener that has expired; if it is registered anew since, it stays.
     """
 
     endpoint: str
     who: str = ""
     why: str = ""
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +234,10 @@ class Agreement:
                 return replace(self, trace=record)
             case Release():
                 return self
-            case Unregister(name):
+            case Unregister(name, session=session):
+                own = getattr(self._registered.get(name), "listening", None)
+                if session and (own is None or own.session != session):
+                    return self
                 kept = {own: each for own, each in self._registered.items() if own != name}
                 return self._proposed(endpoints=kept)
             case Loaded(process, version, digest):

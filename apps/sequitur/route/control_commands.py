@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
+from uuid import uuid4
 
 import click
 
@@ -18,11 +19,13 @@ from sequitur.route.control import Control, ControlLog, control_of, controls, wh
 from sequitur.route.loading import load_rules
 from sequitur.route.router_file import load_router
 from topology.faust.inspection import CannotAnswer
+from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 from topology.routing import (
     ControlRecord,
     Detail,
     Endpoint,
+    Listening,
     Propose,
     Register,
     Trace,
@@ -94,11 +97,19 @@ def reload(
 @click.argument("endpoint")
 @click.argument("destination")
 @click.option("--format", "form", help="That it reads; default: whatever comes.")
+@click.option("--lifetime", type=PERIOD, help="Make it a listener, until it is silent for so long.")
+@click.option("--site", default="", help="Of the listener; default: the router's.")
+@click.option("--unit", default="", help="Of the listener; default: the router.")
+@click.option("--only", is_flag=True, help="It gets broadcasts alone.")
 def register(
     router: str,
     endpoint: str,
     destination: str,
     form: str | None,
+    lifetime: float | None,
+    site: str,
+    unit: str,
+    only: bool,
     reason: str,
     wait: float,
     broker: str | None,
@@ -107,11 +118,18 @@ def register(
     """Register ENDPOINT, which reads what goes to DESTINATION in a format of its own.
 
     Its topic is <topic of the destination>.<endpoint>; an endpoint that is called as
-    its destination reads the destination's topic. Ends with status 1 if refused.
+    its destination reads the destination's topic. With --lifetime it is a listener,
+    which gets broadcasts too, and is to be registered again in time, unless it runs
+    as `sequitur route listen`. Ends with status 1 if refused.
     """
 
     def record() -> ControlRecord:
-        return Register(Endpoint(endpoint, destination, form), who(), reason)
+        if lifetime is None and (site or unit or only):
+            raise DeclarationError("--site, --unit, --only: give a listener's --lifetime, too")
+        listening = None
+        if lifetime is not None:
+            listening = Listening(lifetime, uuid4().hex, site, unit, only=only)
+        return Register(Endpoint(endpoint, destination, form, listening), who(), reason)
 
     return _order(router, record, wait, broker, kafka_properties)
 
@@ -209,7 +227,10 @@ def _told(log: ControlLog) -> int:
     if at.trace.detail != "none":
         print(f"  trails: {at.trace.detail}, of each {at.trace.every}. offset")
     for endpoint in at.endpoints.values():
-        print(f"  endpoint {endpoint.name}: {endpoint.destination} as {endpoint.format or 'it is'}")
+        form, own = endpoint.format or "it is", endpoint.listening
+        kind = "endpoint" if own is None else "listener"
+        more = "" if own is None else f"; {own}"
+        print(f"  {kind} {endpoint.name}: {endpoint.destination} as {form}{more}")
     if (last := log.orders[-1] if log.orders else None) is not None:
         by, why = (printable(getattr(last, each), 200) for each in ("who", "why"))
         print(f"  last order: {type(last).__name__.lower()} by {by or 'unknown'}: {why or '-'}")

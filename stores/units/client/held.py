@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import aiohttp
 
+from stores.db.steady_clock import elapsed
 from stores.units.client.delivery import DeliveryLost, UnitDelivery
 from stores.units.errors import SendRefused
 from stores.units.wire import FRAME_BYTES, SENDS, Frame, encode, unpacked
@@ -56,7 +56,7 @@ class HeldDeliveries:
     @property
     def valid(self) -> bool:
         """Whether the lease lasts."""
-        return time.monotonic() < self._until
+        return elapsed() < self._until
 
     # What the owner says.
 

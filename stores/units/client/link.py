@@ -7,13 +7,13 @@ the consumer does.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import aiohttp
 
+from stores.db.steady_clock import elapsed
 from stores.units.client.delivery import UnitDelivery
 from stores.units.client.held import HeldDeliveries
 from stores.units.client.owners import MemberOwner, OwnerFollower
@@ -77,7 +77,7 @@ class MemberLink(HeldDeliveries):
     @property
     def healthy(self) -> bool:
         """Whether it is connected with an owner that answers beats."""
-        left = self._until - time.monotonic()
+        left = self._until - elapsed()
         return self._socket is not None and left > 0.4 * self._lease
 
     async def run(self) -> None:
@@ -147,7 +147,7 @@ class MemberLink(HeldDeliveries):
         """Say hello; returns the offsets that the owner has as complete, None if it refuses."""
         if not self.valid:
             self._lose_all()
-        sent = time.monotonic()
+        sent = elapsed()
         held = [offset for offset, each in self.held.items() if each.state == "held"]
         told = {"member": self.member, "session": self.session, "held": held}
         await socket.send_bytes(
@@ -218,12 +218,12 @@ class MemberLink(HeldDeliveries):
         with suppress(ConnectionError, aiohttp.ClientError):
             while True:
                 await asyncio.sleep(self._lease / 5)
-                await socket.send_bytes(encode("beat", at=time.monotonic()))
+                await socket.send_bytes(encode("beat", at=elapsed()))
 
     async def _fence(self) -> None:
         """What is held is lost as soon as the lease is over."""
         while True:
-            left = self._until - time.monotonic()
+            left = self._until - elapsed()
             if left <= 0 and (self.held or self._unsettled):
                 logger.warning("member %d: the lease is over, deliveries are lost", self.member)
                 self._lose_all()

@@ -8,13 +8,16 @@ from aiokafka import TopicPartition
 
 from stores.units.errors import MemberUnavailable, UnitError
 from stores.units.kafka.path_rows import leader_of
-from stores.units.kafka.row_log import reader
+from stores.units.kafka.row_log import read_to, reader
 from stores.units.kafka.topics import paths_topic
 from stores.units.wire import bearer
 from topology.model.ending import wait_for_stop
 
 LAST = 1_000
 """Rows that are read for the leader at first: its own is in each of its transactions."""
+
+PATIENCE = 10.0
+"""Seconds for which its row may take to be read."""
 
 
 class PathService:
@@ -86,10 +89,9 @@ class PathService:
             while not url and place > first:
                 place, last = max(first, end - last), last * 10
                 consumer.seek(at, place)
-                while await consumer.position(at) < end:
-                    for record in (await consumer.getmany(at, timeout_ms=100)).get(at, ()):
-                        if (leader := leader_of(record)) is not None:
-                            url = leader.url
+                async for record in read_to(consumer, at, end, PATIENCE):
+                    if (leader := leader_of(record)) is not None:
+                        url = leader.url
         finally:
             await wait_for_stop(consumer.stop())
         if not url.startswith(("http://", "https://")):

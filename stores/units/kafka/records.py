@@ -1,6 +1,7 @@
 """A message of a unit as a Kafka record: content is the value, everything else is headers."""
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,10 @@ HANDOVER = "unit-handover"
 """What a record says of a unit that moves: see `Handover`."""
 OWN = frozenset({UNIT, SORT, NOT_BEFORE, EXPIRES, ROUTE, HANDOVER})
 """Headers that the library writes; an application's attributes have other names."""
+LARGEST = sys.float_info.max
+"""Number of a header, above and below zero."""
+DIGITS = 400
+"""Characters of such a number, of whoever sent it; a longer one cannot be read."""
 
 NOTHING = Handover("handed", 0, 0)
 """Of a record that is no message, and says nothing of a move."""
@@ -70,9 +75,9 @@ class OutgoingMessage:
             (EXPIRES, self.expires),
         ):
             if number is not None:
-                if not math.isfinite(number):
-                    raise ValueError(f"{name} is {number}: it must be a finite number")
-                headers.append((name, repr(number).encode()))
+                if not -LARGEST <= number <= LARGEST:  # nor is a NaN
+                    raise ValueError(f"{name} must be a number of at most {LARGEST:g}")
+                headers.append((name, repr(float(number)).encode()))
         if epoch:
             headers.append((ROUTE, b"%d" % epoch))
         return headers + [(name, text.encode()) for name, text in self.attributes.items()]
@@ -115,10 +120,10 @@ def read_headers(headers: Iterable[tuple[str, bytes | None]]) -> StoredMessage:
         numbers[name] = None
         if name in texts:
             try:
-                found = float(texts[name][:40])
+                found = float(texts[name][:DIGITS])
             except ValueError:
                 found = math.nan
-            if math.isfinite(found):
+            if math.isfinite(found) and len(texts[name]) <= DIGITS:
                 numbers[name] = found
             else:
                 damaged.append(name)

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import uuid4
 
 from aiokafka.errors import KafkaError
 
+from stores.db.steady_clock import elapsed
 from stores.units.errors import MemberUnavailable, RouteMoving, SendRefused, UnitError
 from stores.units.kafka.path_service import PathService
 from topology.model.ending import end_tasks
@@ -30,7 +30,7 @@ class Hold:
     Attributes:
         member: the partition.
         epoch: of the route.
-        until: monotonic time at which the lease ends.
+        until: time by `elapsed` at which the lease ends.
         dropped: whether nothing more is sent by it.
         sending: messages that are on their way.
     """
@@ -62,7 +62,7 @@ class Hold:
         watched: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def ended(sent: "asyncio.Future[Any]") -> None:
-            late = time.monotonic() >= self.until
+            late = elapsed() >= self.until
             self.release()
             if watched.done():
                 return
@@ -135,9 +135,9 @@ class Routes:
             MemberUnavailable: the service, or the unit's member, cannot be reached.
             RouteMoving: the unit moves, for longer than this waits.
         """
-        end = time.monotonic() + self._wait
+        end = elapsed() + self._wait
         while True:
-            now, hold = time.monotonic(), self._holds.get(unit)
+            now, hold = elapsed(), self._holds.get(unit)
             if hold is not None and hold.usable(now):
                 hold.sending += 1
                 return hold
@@ -198,9 +198,9 @@ class Routes:
         leave = leave[:ASKED]
         left = frozenset(leave)
         ask = [unit for unit in self._wanted if unit not in self._holds or unit in left][:ASKED]
-        asked_at = time.monotonic()
+        asked_at = elapsed()
         answer = await self._ask(leave, ask)
-        now, lease, drop = time.monotonic(), float(answer["lease"]), frozenset(answer["drop"])
+        now, lease, drop = elapsed(), float(answer["lease"]), frozenset(answer["drop"])
         self._pause = lease * BEAT
         for unit in leave:
             del self._holds[unit]

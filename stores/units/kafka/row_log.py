@@ -5,11 +5,14 @@ a row is deleted. Rows are written in the owner's transactions only, so that tho
 never count.
 """
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaTimeoutError
 
 from stores.units.kafka.topics import rows_topic
 from topology.model.ending import wait_for_stop
@@ -21,6 +24,9 @@ SESSION = "session"
 """Subject of the rows of sessions that may hold something."""
 POSITION = "position"
 """Subject of the row of the position and of what is complete beyond it."""
+
+PATIENCE = 90.0
+"""Seconds without a record after which a partition is away: an open transaction ends before."""
 
 
 def row_key(group: str, member: int, subject: RowKey) -> bytes:
@@ -84,12 +90,47 @@ async def records_of(kafka: Mapping[str, Any], at: TopicPartition) -> AsyncItera
         consumer.assign([at])
         await consumer.seek_to_beginning(at)
         end = await _end(kafka, at)
-        # By position: the end of the topic may be markers of transactions, which nobody is given.
-        while await consumer.position(at) < end:
-            for record in (await consumer.getmany(at, timeout_ms=100)).get(at, ()):
-                yield record
+        async for record in read_to(consumer, at, end, PATIENCE):
+            yield record
     finally:
         await wait_for_stop(consumer.stop())
+
+
+async def read_to(
+    consumer: AIOKafkaConsumer, at: TopicPartition, end: int, patience: float
+) -> AsyncIterator[Any]:
+    """The records of a partition up to an offset.
+
+    By position: the end of the topic may be markers of transactions, which nobody is given.
+
+    Raises:
+        KafkaTimeoutError: nothing came for so many seconds: who leads the partition is away.
+    """
+    place, since = -1, time.monotonic()
+    while (reached := await position_of(consumer, at, patience)) < end:
+        if reached > place:
+            place, since = reached, time.monotonic()
+        elif time.monotonic() - since > patience:
+            raise _away(at)
+        for record in (await consumer.getmany(at, timeout_ms=100)).get(at, ()):
+            yield record
+
+
+async def position_of(consumer: AIOKafkaConsumer, at: TopicPartition, patience: float) -> int:
+    """Where a consumer reads on, for which aiokafka itself waits without end.
+
+    Raises:
+        KafkaTimeoutError: that is not known after so many seconds.
+    """
+    try:
+        async with asyncio.timeout(patience):
+            return int(await consumer.position(at))
+    except TimeoutError:
+        raise _away(at) from None
+
+
+def _away(at: TopicPartition) -> KafkaTimeoutError:
+    return KafkaTimeoutError(f"{at.topic}/{at.partition} cannot be read: its broker is away")
 
 
 async def _end(kafka: Mapping[str, Any], at: TopicPartition) -> int:

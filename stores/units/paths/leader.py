@@ -6,7 +6,6 @@ answers nobody, so that no producer has a route, or a lease, of which the next l
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -14,10 +13,11 @@ from typing import Any
 import orjson
 from aiokafka import AIOKafkaProducer
 
+from stores.db.steady_clock import elapsed
 from stores.units.errors import MemberUnavailable, RouteMoving, UnitError
 from stores.units.kafka.path_rows import LEADER, path_key, path_value, restore_paths
 from stores.units.kafka.records import handover_headers, key_of
-from stores.units.kafka.topics import paths_topic
+from stores.units.kafka.topics import ROW_BYTES, paths_topic
 from stores.units.paths.watch import MemberWatch
 from stores.units.queue import Handover
 from stores.units.routing import Moving, PathMap
@@ -28,11 +28,17 @@ logger = logging.getLogger(__name__)
 
 PRODUCERS = 10_000
 """Producers of whom it is known what they asked last."""
+PATIENCE = 0.25
+"""Of the lease, for which Kafka may take to answer the leader."""
+ASKED = 10.0
+"""Seconds after which nobody waits for an answer any more."""
+QUESTIONS = 2_000
+"""That may wait for an answer."""
 ENDED = MemberUnavailable("the path service that was asked does not lead any more; ask again")
 
 Answer = dict[str, Any]
 Question = Callable[[PathMap, float], Answer]
-"""What is asked of the map, at a monotonic time. Raises UnitError."""
+"""What is asked of the map, at a time by `elapsed`. Raises UnitError."""
 
 
 class PathLeader:
@@ -53,11 +59,16 @@ class PathLeader:
         self._numbers: dict[str, int] = {}
         self._probes: dict[tuple[str, int], tuple[int, int]] = {}
         self._written, self._looked = 0.0, True
+        # Who waits for a member that went down must not outwait the leases of producers.
+        patience = {"request_timeout_ms": max(3_000, round(lease * 1000 * PATIENCE))}
         self._producer = AIOKafkaProducer(
-            **{"retry_backoff_ms": 10, "metadata_max_age_ms": 5_000, **kafka},
+            **{**patience, "retry_backoff_ms": 10, "metadata_max_age_ms": 5_000, **kafka},
             transactional_id=f"units/{destination}/.paths",
+            max_request_size=ROW_BYTES,
         )
-        self._watch = MemberWatch(destination, kafka, self._producer, self.paths, self._look)
+        self._watch = MemberWatch(
+            destination, {**patience, **kafka}, self._producer, self.paths, self._look
+        )
 
     async def run(self) -> None:
         """Lead: fence the former leader, restore what is durable, answer. Raises KafkaError."""
@@ -66,8 +77,12 @@ class PathLeader:
             await self._producer.start()  # what the former leader has not committed it never will
             await self._watch.look()
             rows, former = await restore_paths(self._kafka, self._destination)
+            # Who has not heard of a partition yet is not told that it is gone: none ever goes.
+            for member in {entry.member for entry in rows.values()}:
+                self.paths.add_member(member)
+                self.paths.set_reachable(member, int(member) in self._watch.up)
             # Producers may have leases of the former leader, which may have been longer.
-            now = time.monotonic() + max(0.0, former.lease - self._lease)
+            now = elapsed() + max(0.0, former.lease - self._lease)
             self.paths.restore(rows, now, former.epoch)
             following = asyncio.create_task(self._watch.follow())
             logger.info("paths of %s: leading, %d paths", self._destination, len(rows))
@@ -98,10 +113,20 @@ class PathLeader:
         """Ask the map; what changed by that is durable when this returns. Raises UnitError."""
         if self._ended:
             raise ENDED
+        if len(self._asked) >= QUESTIONS:
+            raise MemberUnavailable("too many questions wait for the path service; ask again")
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._asked.append((question, answer))
+        asked = question, answer
+        self._asked.append(asked)
         self._wake.set()
-        return await answer
+        try:
+            async with asyncio.timeout(ASKED):
+                return await answer
+        except TimeoutError:
+            raise MemberUnavailable("the path service waits for Kafka; ask again") from None
+        finally:
+            if asked in self._asked:  # its asker has gone
+                self._asked.remove(asked)
 
     def renew(
         self, producer: str, number: int, leave: list[str], ask: list[str], close: bool
@@ -148,7 +173,7 @@ class PathLeader:
     async def _step(self) -> None:
         """Answer what was asked, by one transaction; and move what can be moved."""
         asked, self._asked = self._asked, []
-        now, answers = time.monotonic(), list[tuple[asyncio.Future[Answer], Answer | UnitError]]()
+        now, answers = elapsed(), list[tuple[asyncio.Future[Answer], Answer | UnitError]]()
         paths = self.paths
         try:
             for question, future in asked:
@@ -157,14 +182,16 @@ class PathLeader:
                 except UnitError as error:
                     answers.append((future, error))
             paths.expire(now)
+            # Members are sent to right after they answered: one that is down would hold all up.
+            looked, self._looked = not self._looked, True
             fenced = [
                 each
-                for each in paths.fenced(now)
+                for each in (paths.fenced(now) if looked else ())
                 if {int(each.source), int(each.target)} <= self._watch.up
             ]
             for move in fenced:
                 paths.drained(move.what, move.epoch, now)
-            unused, self._looked = ({} if self._looked else self._unused()), True
+            unused = self._unused() if looked and self._watch.complete else {}
             rows = paths.take_rows()
             if not (rows or answers or unused or now - self._written > self._lease):
                 return

@@ -119,8 +119,8 @@ class Ledger:
         self._rows["unit", key] = mark
         self.changed = True
 
-    def moved(self, unit: str, left: MovedAway) -> None:
-        """Write that a unit has left."""
+    def moved(self, unit: str, left: MovedAway | None) -> None:
+        """Write that a unit has left; None: that nobody needs to know any more."""
         self._rows["moved", unit] = left
         self.changed = True
 

@@ -102,6 +102,28 @@ class UnitTable:
         """
         self._ledger.nothing_below(offset)
 
+    def log_begins(self, offset: int) -> None:
+        """Retention has deleted what is below an offset: that units left there is of no use more.
+
+        Who would send by a route of that time has had no lease for as long as the topic keeps.
+
+        Args:
+            offset: the first one that the log still has.
+        """
+        gone = [
+            unit
+            for unit, left in self._moved.items()
+            if left.offset < offset and unit not in self._units
+        ]
+        for unit in gone:
+            del self._moved[unit]
+            self._ledger.moved(str(unit), None)
+
+    @property
+    def moved(self) -> int:
+        """How many units have left whose late messages are refused."""
+        return len(self._moved)
+
     def commit_send(self, offset: int, now: float) -> None:
         """The send of a message that arrived uncommitted is committed.
 

@@ -1,9 +1,8 @@
 """What an owner makes durable: what has changed gathers until it is committed."""
 
 import asyncio
-import time
 
-from stores.db.steady_clock import steady
+from stores.db.steady_clock import elapsed, steady
 from stores.units.errors import UnitError
 from stores.units.kafka.row_log import OWNER
 from stores.units.queue import UnitQueue
@@ -70,7 +69,7 @@ class Durability:
 
     async def _commit(self) -> None:
         """Make durable what has changed, or prove that the member is still owned."""
-        now = time.monotonic()
+        now = elapsed()
         self._take_changes(steady(), copy=True)
         due = now - self._owner_row_at >= self.settings.heartbeat
         if self._batch_is_empty() and not due:

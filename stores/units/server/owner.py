@@ -8,11 +8,10 @@ what a fenced owner has handed out ends before anybody else is given it.
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable
 from typing import Any
 
-from stores.db.steady_clock import steady
+from stores.db.steady_clock import elapsed, steady
 from stores.units.kafka.records import StoredMessage, read_headers
 from stores.units.kafka.row_log import OWNER, POSITION, SESSION, restore_rows
 from stores.units.kafka.rows import row_value
@@ -63,9 +62,9 @@ class Owner(MemberSessions):
 
     async def start(self) -> None:
         """Fence the former owner, and restore what it made durable."""
-        self._proven = time.monotonic()
+        self._proven = elapsed()
         await self._transactions.start()
-        self._fenced_former = time.monotonic()
+        self._fenced_former = elapsed()
         settings = self.settings
         found = await restore_rows(
             settings.kafka, settings.destination, settings.group, self.member, self._partition
@@ -201,7 +200,7 @@ class Owner(MemberSessions):
         if not self.succession.over:
             self._succeed(now)
         self._take_changes(now)
-        if time.monotonic() < self._proven + self.settings.lease:
+        if elapsed() < self._proven + self.settings.lease:
             self._hand_out(now)
         if not self._batch_is_empty():
             self._wake.set()

@@ -15,7 +15,7 @@ from stores.units.errors import UnitError
 from stores.units.kafka.topics import rows_topic
 from stores.units.server.owner import Owner
 from stores.units.server.settings import ServerSettings
-from topology.model.ending import wait_for_stop
+from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ RECORDS = 2_000
 """Read at a time."""
 AGAIN = 1.0
 """Seconds until an owner that failed starts again."""
+RETENTION = 60.0
+"""Seconds between looks at what retention has deleted."""
 LONGEST = 60.0
 """Seconds at most, after it was fenced several times."""
 
@@ -68,6 +70,7 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
         """Own what is assigned until it is told to stop; then hand over in order."""
         await self._consumer.start()
         self._consumer.subscribe([self._settings.destination], listener=self)
+        forgetting = asyncio.create_task(self._forget_moved())
         try:
             while not stopped.is_set():
                 try:
@@ -76,6 +79,7 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                     logger.warning("reading: %s; trying again", printable(error))
                     await asyncio.sleep(AGAIN)
         finally:
+            await end_tasks(forgetting)
             for member in list(self._tasks):
                 self._release(member)
             if self._ending:
@@ -185,10 +189,22 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                 " start them to begin with what the topic has"
             )
         self._check_retention(owner, place, first)
+        owner.queue.log_begins(first)
         place = max(place, first)
         owner.queue.nothing_below(place)
         self._consumer.seek(at, place)
         self._consumer.resume(at)
+
+    async def _forget_moved(self) -> None:
+        """Keep no more of units that left than the topic does; until cancelled."""
+        while True:
+            await asyncio.sleep(RETENTION)
+            for member, owner in list(self.owners.items()):
+                at = TopicPartition(self._settings.destination, member)
+                with suppress(KafkaError):
+                    if owner.queue.moved:
+                        owner.queue.log_begins((await self._consumer.beginning_offsets([at]))[at])
+                        owner.tick()
 
     async def _tell_of_loss(self, owner: Owner, place: int, offset: int) -> None:
         at = TopicPartition(self._settings.destination, owner.member)

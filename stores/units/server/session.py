@@ -36,7 +36,7 @@ class Session:
         unsettled: how many of its completions are not durable.
         wants: whether the consumer has asked for more.
         durable: whether the session's row is durable.
-        granted: monotonic time at which the lease that it was told of ends.
+        granted: time by `elapsed` at which the lease that it was told of ends.
         held: deliveries in its hands, by number.
         completed: the offsets that it completed of late.
         told_held: the offsets that it held when it connected.

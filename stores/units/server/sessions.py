@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from stores.db.steady_clock import steady
+from stores.db.steady_clock import elapsed, steady
 from stores.units.errors import UnitError
 from stores.units.kafka.row_log import SESSION
 from stores.units.queue import Filter, Outcome
@@ -50,7 +49,7 @@ class MemberSessions(Durability):
     @property
     def remaining(self) -> float:
         """Seconds for which a session may work from now on: since the last proof, a lease."""
-        return self._proven + self.settings.lease - time.monotonic()
+        return self._proven + self.settings.lease - elapsed()
 
     def want(self, session: Session) -> None:
         """A session asks for more."""
@@ -61,11 +60,11 @@ class MemberSessions(Durability):
     def grant(self, session: Session) -> float:
         """Let a session go on; returns for how many seconds."""
         remaining = max(0.0, self.remaining)
-        session.granted = max(session.granted, time.monotonic() + remaining)
+        session.granted = max(session.granted, elapsed() + remaining)
         return remaining
 
     def _end_leases(self) -> None:
-        now = time.monotonic()
+        now = elapsed()
         for session in [each for each in self.sessions.values() if each.granted < now]:
             logger.info("session %s: its lease is over", printable(session.name))
             self.succession.forget(session.name)

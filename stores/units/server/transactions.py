@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+from stores.db.steady_clock import elapsed
 from stores.units.errors import MemberUnavailable
 from stores.units.kafka.records import UNIT, OutgoingMessage, handover_headers, key_of
 from stores.units.kafka.row_log import POSITION, RowKey, row_key
@@ -130,11 +130,11 @@ class OwnerTransactions:
         await wait_for_stop(self._producer.stop())
 
     async def commit(self, batch: Batch) -> float:
-        """Commit a batch. Returns the monotonic time at which the member was surely owned.
+        """Commit a batch. Returns the time by `elapsed` at which the member was surely owned.
 
         Raises KafkaError, after which the owner has to start anew.
         """
-        begun = time.monotonic()
+        begun = elapsed()
         producer, sent = self._producer, []
         await producer.begin_transaction()
         for key, value in self._all_rows(batch):

@@ -41,7 +41,7 @@ def test_the_time_goes_by_the_process_and_not_by_a_clock_that_is_set(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = time.monotonic()
-    monkeypatch.setattr("stores.db.steady_clock.time.monotonic", lambda: here)
+    monkeypatch.setattr("stores.db.steady_clock.elapsed", lambda: here)
     kept = RetentionStore(engine, MessageLog(), 600)
     keep(engine, kept, [b"1"])
     # The database's clock is an hour ahead from here on; but no hour has passed.
@@ -61,7 +61,7 @@ def test_what_was_kept_by_a_clock_that_was_ahead_is_not_kept_for_ever(
             text("UPDATE sequitur_kept SET at = at + 3600 * 1000 WHERE sequence = 1")
         )
     here = time.monotonic()
-    monkeypatch.setattr("stores.db.steady_clock.time.monotonic", lambda: here)
+    monkeypatch.setattr("stores.db.steady_clock.elapsed", lambda: here)
     later = RetentionStore(engine, MessageLog(), 600)
     with engine.begin() as connection:
         later.make(connection)

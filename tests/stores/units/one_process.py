@@ -1,7 +1,6 @@
 """An owner without Kafka, and consumers that reach it by WebSocket: all in the test's process."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from stores.db.steady_clock import elapsed
 from stores.units import ServerSettings, UnitDelivery
 from stores.units.client.link import MemberLink
 from stores.units.client.owners import MemberOwner
@@ -41,7 +41,7 @@ class MemoryTransactions:
 
     async def commit(self, batch: Batch) -> float:
         self.committed.append(batch)
-        return time.monotonic()
+        return elapsed()
 
 
 class OneMember:

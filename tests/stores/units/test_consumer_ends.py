@@ -1,13 +1,13 @@
 """A consumer that is closed, or finds no owner, while somebody waits; a cancelled commit."""
 
 import asyncio
-import time
 from contextlib import suppress
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
 
+from stores.db.steady_clock import elapsed
 from stores.units import DeliveryLost, SendRefused, UnitConsumer, UnitDelivery
 from stores.units.client import consumer as consumer_module
 from stores.units.client import owners
@@ -83,7 +83,7 @@ async def test_what_is_rolled_back_while_the_owner_decides_returns_once_it_has()
     arrived, socket = list[UnitDelivery | None](), AsyncMock()
     nobody: Any = None
     link = MemberLink("d", "g", 0, "s", {}, TOKEN, nobody, nobody, arrived.append)
-    link._socket, link._pending, link._until = socket, True, time.monotonic() + 60
+    link._socket, link._pending, link._until = socket, True, elapsed() + 60
     link.held = {each: UnitDelivery(link, each, each, "u", 0, {}, b"1") for each in (3, 4)}
     await link.roll_back([link.held[3]], 7.0, "why")
     told = {"u": "u", "r": 0, "a": {}}

@@ -1,11 +1,17 @@
 """A unit that goes to another member: what the queues of both do about it."""
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import orjson
 import pytest
 
 from stores.units.errors import UnitError
 from stores.units.kafka.rows import row_json, row_value
 from stores.units.queue import Handover, MovedAway, Outcome
+from stores.units.server import partitions
+from stores.units.server.settings import ServerSettings
 from tests.stores.units.desk import Desk
 
 LEAVES, ARRIVES = Handover("leaves", 3, 1), Handover("arrives", 3, 0)
@@ -88,3 +94,44 @@ def test_its_records_are_no_messages_that_administration_takes_away() -> None:
     other.commit()
     assert other.offsets("one") == [1]
     assert other.queue.counts[Outcome.DELETED] == 1
+
+
+def test_what_is_known_of_units_that_left_goes_with_the_log() -> None:
+    desk = Desk(redelivery_limit=0)
+    desk.open("one")
+    for each in range(100):
+        desk.send(f"u{each}", handover=LEAVES)
+    desk.send("parked")
+    desk.send("parked", handover=LEAVES)
+    desk.fail("one", 1)
+    desk.commit()
+    assert desk.queue.moved == 101
+    desk.queue.log_begins(60)
+    assert desk.queue.moved == 41
+    desk.queue.log_begins(200)
+    assert desk.queue.moved == 1, "it has not left yet: it waits for a redrive"
+    rows = desk.queue.take_changes().rows
+    assert [rows["moved", f"u{each}"] for each in range(100)] == [None] * 100
+
+
+async def test_a_server_looks_now_and_then_at_what_retention_has_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk, ticks = Desk(), asyncio.Event()
+    desk.send("u", handover=LEAVES)
+    desk.commit()
+
+    async def begins(places: list[Any]) -> dict[Any, int]:
+        return dict.fromkeys(places, 1)
+
+    monkeypatch.setattr(partitions, "RETENTION", 0.01)
+    settings = ServerSettings("d", "g", {}, "a-token-of-16-characters")
+    owner: Any = SimpleNamespace(queue=desk.queue, tick=ticks.set)
+    owned = partitions.OwnedPartitions(settings, 1, {}, "http://h", {0: owner})
+    consumer, owned._consumer = owned._consumer, SimpleNamespace(beginning_offsets=begins)
+    looking = asyncio.create_task(owned._forget_moved())
+    async with asyncio.timeout(5):
+        await ticks.wait()
+    looking.cancel()
+    await consumer.stop()
+    assert desk.queue.moved == 0

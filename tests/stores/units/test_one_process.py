@@ -1,7 +1,6 @@
 """Owner and consumer when time, connections or contents are not as one would like. No broker."""
 
 import asyncio
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from stores.db.steady_clock import elapsed
 from stores.units import DeliveryLost, SendRefused, UnitError, UnitProducer
 from stores.units.kafka.row_log import RowKey
 from stores.units.kafka.rows import row_json, row_value
@@ -29,7 +29,7 @@ async def test_a_message_that_the_consumer_gave_up_by_its_own_clock_comes_again(
         link, arrivals = member.link()
         member.arrive(b"1", headers=U)
         first = await arrivals.next()
-        link._until = time.monotonic()
+        link._until = elapsed()
         with pytest.raises(DeliveryLost):
             await first.done()
         again = await arrivals.next()

@@ -45,7 +45,7 @@ class Rows:
 async def test_no_path_is_judged_before_the_rows_of_all_subscribers_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rows, looks = Rows("quick", "slow"), asyncio.Event()
+    rows = Rows("quick", "slow")
     cluster = SimpleNamespace(available_partitions_for_topic=lambda _: {0})
 
     async def partitions_for(_: str) -> set[int]:
@@ -55,16 +55,17 @@ async def test_no_path_is_judged_before_the_rows_of_all_subscribers_are_read(
         partitions_for=partitions_for, client=SimpleNamespace(cluster=cluster)
     )
     monkeypatch.setattr(watch, "reader", lambda _: rows)
-    watching = watch.MemberWatch("d", {}, producer, PathMap(["0"]), looks.set)
+    watching = watch.MemberWatch("d", {}, producer, PathMap(["0"]), lambda: None)
     task = asyncio.create_task(watching.follow())
     rows.may_read.release()
     for _ in range(20):
         await asyncio.sleep(0)
     assert watching.progress.passed(0, 9), "the first subscriber has passed it"
-    assert not looks.is_set(), "but another one may not have"
+    assert not watching.complete, "but another one may not have"
     rows.may_read.release()
     async with asyncio.timeout(5):
-        await looks.wait()
+        while not watching.complete:
+            await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -85,3 +86,19 @@ def test_a_path_stays_while_a_subscriber_is_behind_or_has_parked_something() -> 
     progress.take("h", 0, ("unit", "u"), None)
     progress.take("h", 0, ("message", 2), None)
     assert progress.kept() == set()
+
+
+def test_a_subscriber_that_was_forgotten_holds_no_path() -> None:
+    progress = SubscriberProgress()
+    for group in ("here", "gone"):
+        progress.take(group, 0, ("owner",), {"url": "http://h", "epoch": 3})
+        progress.take(group, 0, ("position",), {"position": 5 if group == "gone" else 9})
+        progress.take(group, 1, ("owner",), {"url": "http://h", "epoch": 3})
+        progress.take(group, 1, ("position",), {"position": 5})
+    assert not progress.passed(0, 7)
+    for member in (0, 1):
+        progress.take("gone", member, ("owner",), {"epoch": 3, "forgotten": True})
+        progress.take("gone", member, ("position",), None)
+    assert (progress.passed(0, 7), progress.backlog(0, 10)) == (True, 1)
+    progress.take("gone", 1, ("owner",), {"url": "http://h", "epoch": 4})
+    assert not progress.passed(0, 7), "it has come back"

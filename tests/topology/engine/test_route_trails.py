@@ -60,6 +60,21 @@ def test_trails_are_off_until_they_are_asked_for_and_then_of_each_so_manieth_off
     assert found[0]["trail"]["keys"] == {"to": "a"}
 
 
+def test_a_traced_message_is_decided_once_and_its_trail_says_what_became_of_it() -> None:
+    looked: list[int] = []
+
+    def seen(message: Any) -> dict[str, Any]:
+        looked.append(message.offset)
+        return keys(message)
+
+    of = task(seen, trails="topic")
+    of.trace, of.refused = Trace("all"), {3: "too large"}
+    found = trails(of.process([RECORDS[0], RECORDS[1], RECORDS[3]], 0))
+    assert looked[:2] == [0, 1]
+    assert [each["outcome"] for each in found] == ["routed", "unrouted", "failed"]
+    assert (found[2]["reason"], found[2]["destinations"]) == ("too large", [])
+
+
 def test_a_function_changes_or_drops_a_trail_and_one_that_fails_writes_nothing_and_is_told() -> (
     None
 ):

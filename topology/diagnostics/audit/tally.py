@@ -92,6 +92,9 @@ class AuditTally:
         if counted.accounted != counted.received:
             what = f"its counts add up to {counted.accounted}, not to {counted.received} received"
             findings.violation(counts_row(what))
+        if counted.unrouted and not self.view.paths:
+            what = f"it counted {counted.unrouted} messages as unrouted, but it has no rules"
+            findings.violation(counts_row(what))
         if not gone:
             again = f", {found.redriven} of them put back" if found.redriven else ""
             what = f"it counted {counted.received} events as received, {found.received} came{again}"

@@ -31,6 +31,7 @@ from topology.routing import (
     Propose,
     Release,
     RuleSet,
+    Unregister,
     decode_control,
 )
 
@@ -181,6 +182,13 @@ class RouterProcess:
                 self._heard[other] = now
                 logger.warning("route %s: %s is gone", self._route.name, printable(other))
                 await self._writer.say(Left(other))
+        for endpoint in at.endpoints.values():
+            own = endpoint.listening
+            if own and now - self._heard.setdefault(own.session, now) > own.lifetime:
+                self._heard[own.session] = now
+                logger.warning("route %s: listener %s expires", self._route.name, endpoint.name)
+                why = f"not heard for {own.lifetime:.0f} s"
+                await self._writer.say(Unregister(endpoint.name, me, why, own.session))
         load, proposal = self.member.wanted(), at.proposal
         if load is not None:
             begun = self._loading is not None and self._loading[0] == load
