@@ -10,6 +10,7 @@ from topology.routing.agreement import (
     Proposal,
     Propose,
     Register,
+    Release,
     Trace,
     Unregister,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "Proposal",
     "Propose",
     "Register",
+    "Release",
     "RoutedSource",
     "Routing",
     "Rule",

@@ -30,6 +30,7 @@ from sequitur.route.control_commands import (
 )
 from sequitur.route.loading import load_rules
 from sequitur.route.messages import of_file, of_topic
+from sequitur.route.parked_commands import parked, redrive, unpark
 from sequitur.route.unit_commands import consume, end_of_day, publish, segments
 from topology.model.counted import counted
 from topology.model.errors import DeclarationError
@@ -62,6 +63,9 @@ for each in (
     trails,
     register,
     unregister,
+    parked,
+    redrive,
+    unpark,
     consume,
     publish,
     segments,

@@ -18,6 +18,7 @@ from sequitur.kafka.login import worker_login
 from sequitur.route.control import Control, ControlLog, control_of, controls, who
 from sequitur.route.loading import load_rules
 from sequitur.route.router_file import load_router
+from topology.faust.inspection import CannotAnswer
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 from topology.routing import (
@@ -68,7 +69,7 @@ def serve(router: str, dry_run: bool, broker: str | None, kafka_properties: Path
         sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, "-m", "topology.faust", *words], environment)
 
-    return _status(begin)
+    return done(begin)
 
 
 @click.command()
@@ -194,7 +195,7 @@ def formats(router: str, broker: str | None, kafka_properties: Path | None) -> i
             print(f"nobody uses {name}")
         return DONE
 
-    return _status(look)
+    return done(look)
 
 
 @click.command()
@@ -210,7 +211,7 @@ def status(router: str, broker: str | None, kafka_properties: Path | None) -> in
         log = asyncio.run(control_of(router, broker, kafka_properties).read(listen=True))
         return _told(log)
 
-    return _status(look)
+    return done(look)
 
 
 def _told(log: ControlLog) -> int:
@@ -277,12 +278,13 @@ def _order(
         print(at.refused or "the old rules stay")
         return BAD_NEWS
 
-    return _status(give)
+    return done(give)
 
 
-def _status(run: Callable[[], int]) -> int:
+def done(run: Callable[[], int]) -> int:
+    """The status of a command, which says in one line why it cannot be carried out."""
     log_to_stderr()
     try:
         return run()
-    except (*MISTAKES, ValueError) as error:
+    except (*MISTAKES, CannotAnswer, ValueError) as error:
         return cannot(error, logger)
