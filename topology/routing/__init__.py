@@ -10,6 +10,7 @@ from topology.routing.agreement import (
     Proposal,
     Propose,
     Register,
+    Release,
     Trace,
     Unregister,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "Proposal",
     "Propose",
     "Register",
+    "Release",
     "RoutedSource",
     "Routing",
     "Rule",

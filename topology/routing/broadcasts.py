@@ -14,8 +14,10 @@ Scope = Literal["unit", "site", "all sites"]
 """Whose listeners a broadcast reaches: those of the router's unit, of its site, or all."""
 RULES_HEADER = "sequitur-rules"
 """The header of a routed message that names the version of the rules."""
-BROADCAST, ACTION = "sequitur-broadcast", "sequitur-action"
-"""Headers of a broadcast: its id, which begins with the site that it comes from; its actions."""
+BROADCAST = "sequitur-broadcast"
+"""The header of a broadcast: its id, which begins with the site that it comes from."""
+ACTION = "sequitur-action"
+"""The header of a broadcast that names what it triggers."""
 NOT_AGAIN = when(header(BROADCAST), exists=False)
 """What a message must meet to be broadcast: that it is not a broadcast already, of any site."""
 LIFETIMES = 1.0, 7 * 86_400.0

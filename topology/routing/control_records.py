@@ -62,7 +62,11 @@ def _checked(kind: str, name: str, value: Any) -> Any:
         if not isinstance(value, list) or len(value) > MOST_STALE:
             raise TypeError(f"stale is a list of at most {MOST_STALE} names")
         return frozenset(_text(name, each) for each in value)
-    if name in ("version", "above", "every"):
+    if name == "without":
+        if not isinstance(value, bool):
+            raise TypeError("without is true or false")
+        return value
+    if name in ("version", "above", "every", "partition", "offset"):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
             raise TypeError(f"{name} is a number from 0")
         return value

@@ -17,7 +17,9 @@ from topology.routing.configuration import keymaps_from, only
 from topology.routing.transformations import known
 
 _PLACES = ("file", "function", "query")
-ROUTER = ("name", "site", "broker", "partitions", "trails", "trail_function", "attempts")
+ROUTER = (
+    *("name", "site", "broker", "partitions", "trails", "trail_function", "attempts", "parks"),
+)
 """What the table `[router]` may have."""
 MOST_ROWS = 10_000_000
 """Rows that a keymap may have."""

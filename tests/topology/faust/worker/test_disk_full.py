@@ -13,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def work() -> Workload:
-    return workload(16_000, 4_000, seed=8)
+    return workload(26_000, 4_000, seed=8)
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
@@ -21,19 +21,20 @@ def test_a_worker_without_room_ends_when_it_is_told_to_and_goes_on_by_itself_whe
     soaks: Callable[..., Soak], work: Workload, guarantee: str
 ) -> None:
     soak = soaks(guarantee=guarantee)
-    part = len(work.messages) // 3
+    # Each part behind the first fills the memory of every table, which is then to be written.
+    part = len(work.messages) // 5
     soak.fill(Workload(work.messages[:part], {}))
     soak.start("a")
     soak.wait(60)
     soak.fill_disk("a")
-    soak.send(work.messages[part : 2 * part])
+    soak.send(work.messages[part : 3 * part])
     soak.says("a", "make room on the disk")
     if guarantee == "exactly_once":
         assert soak.stop("a") == 0
         soak.start("a")
         soak.wait(120)
         soak.fill_disk("a")
-    soak.send(work.messages[2 * part :])
+    soak.send(work.messages[3 * part :])
     # It fails while it runs, then when it is to start: after that each try comes later.
     soak.says("a", "trying again in 4 s")
     said = soak.said("a").decode()
