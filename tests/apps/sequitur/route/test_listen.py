@@ -80,7 +80,7 @@ def test_a_broadcast_keeps_its_place_and_triggers_once_what_is_registered_over_k
     def send(halt: bool) -> None:
         partition, number = len(sent[0] + sent[1]) % 2, len(sent[0] + sent[1])
         value = {"n": number, **({"halt": True} if halt else {})}
-        forged = [("sequitur-action", b"mark"), ("sequitur-rules", b"1")]
+        forged: dict[str, str | bytes | None] = {"sequitur-action": b"mark", "sequitur-rules": b"1"}
         producer.produce(f"{name}.in", orjson.dumps(value), headers=forged, partition=partition)
         sent[partition].append(number)
 
