@@ -3,32 +3,47 @@
 import argparse
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from rich.console import Console
 
+from bench import engine
+from bench.delivery import run as delivery
 from bench.delivery.kept import PARTS
-from bench.delivery.run import DeliveryOptions
-from bench.delivery.run import run as run_delivery
-from bench.engine import SCENARIOS, Options, run
-from bench.ordering.run import OrderingOptions
-from bench.ordering.run import run as run_ordering
+from bench.options import Options
+from bench.ordering import run as ordering
 from bench.ordering.work import ROWS
 from bench.peers.registry import PEERS
-from bench.routing.run import RoutingOptions
-from bench.routing.run import run as run_routing
+from bench.routing import run as routing
+from bench.spark import run as spark
 from bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
-from bench.spark.run import SparkOptions
-from bench.spark.run import run as run_spark
-from bench.units.run import UnitsOptions
-from bench.units.run import run as run_units
+from bench.units import run as units
 from sequitur.cli.signals import interrupted_by
 from sequitur.local.home import HOME, ROOT, LocalError, locked
 
+BENCHES: dict[str, tuple[Callable[[Options, Console], int], str, int, str, str | None]] = {
+    "engine": (engine.run, "Sequitur and its peers on one Kafka broker", 400_000, "events",
+               "benchmarks.md"),
+    "spark": (spark.run, "what runs on Spark: read stores, rebuilds, live", 400_000,
+              "records or events", "benchmarks-spark.md"),
+    "delivery": (delivery.run, "capture, relay and inbox, on PostgreSQL", 5_000_000,
+                 "messages of the backlog", "benchmarks-delivery.md"),
+    "ordering": (ordering.run, "slow handlers side by side, committed in order", 10_000,
+                 "events of a row", None),
+    "units": (units.run, "units of order: more consumers than partitions", 20_000,
+              "messages of a measurement", None),
+    "routing": (routing.run, "messages and units of work through rules", 100_000,
+                "messages of a measurement", "benchmarks-routing.md"),
+}  # fmt: skip
+"""Name → what runs it, what it is about, how many of what, and the page that it writes."""
 
-def _names(known: list[str]) -> Callable[[str], list[str]]:
+
+def _names(known: Iterable[str]) -> dict[str, Any]:
+    """How a list of some of these names is an option; all of them by default."""
+
     def names(text: str) -> list[str]:
         chosen = [name.strip() for name in text.split(",") if name.strip()]
         for name in chosen:
@@ -36,7 +51,7 @@ def _names(known: list[str]) -> Callable[[str], list[str]]:
                 raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
         return [name for name in known if name in chosen]
 
-    return names
+    return {"type": names, "default": ",".join(known), "help": "default: %(default)s"}
 
 
 def _count(text: str) -> int:
@@ -46,99 +61,41 @@ def _count(text: str) -> int:
     return value
 
 
-def options(
-    arguments: list[str] | None = None,
-) -> Options | SparkOptions | DeliveryOptions | OrderingOptions | UnitsOptions | RoutingOptions:
+def _path(text: str) -> Path:
+    return Path(text).absolute()
+
+
+def options(arguments: list[str] | None = None) -> Options:
     """The options of the command line. Exits with a message where they do not fit."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    engine = commands.add_parser("engine", help="Sequitur and its peers on one Kafka broker")
-    add = engine.add_argument
-    add("--n", type=_count, default=400_000, help="events (default %(default)s)")
-    add("--repeats", type=_count, default=3, help="of everything (default %(default)s)")
-    everybody, everything = ",".join(PEERS), ",".join(SCENARIOS)
-    add("--peers", type=_names(list(PEERS)), default=everybody, help="default: %(default)s")
-    add("--scenario", type=_names(list(SCENARIOS)), default=everything, help="default: %(default)s")
-    add("--install", action="store_true", help="get the chosen peers that are not there yet")
-    add("--broker", help="host:port of a broker to use; default: one of the bench's own")
-    add("--rate", type=_count, help="events/s for latency; default: a tenth of the throughput")
-    add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
-    add("--page", type=Path, default=ROOT / "docs" / "benchmarks.md", help="the page to write")
-    spark = commands.add_parser("spark", help="what runs on Spark: read stores, rebuilds, live")
-    add = spark.add_argument
-    add("--n", type=_count, default=400_000, help="records or events (default %(default)s)")
-    add("--repeats", type=_count, default=3, help="of everything (default %(default)s)")
-    data_side = ",".join(SPARK_SCENARIOS)
-    known = list(SPARK_SCENARIOS)
-    add("--scenario", type=_names(known), default=data_side, help="default: %(default)s")
-    add("--install", action="store_true", help="get what is written with besides, if missing")
-    add("--broker", help="host:port of a broker to use; default: one of the bench's own")
-    add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
-    add("--page", type=Path, default=ROOT / "docs" / "benchmarks-spark.md", help="to be written")
-    delivery = commands.add_parser("delivery", help="capture, relay and inbox, on PostgreSQL")
-    add = delivery.add_argument
-    add("--n", type=_count, default=5_000_000, help="messages of the backlog (default %(default)s)")
-    add("--rate", type=_count, default=1_000, help="transactions/s for latency (%(default)s)")
-    add("--seconds", type=float, default=30, help="for captures and latency (default %(default)s)")
-    add("--part", action="append", choices=PARTS, help="measure it alone; may be given again")
-    add("--folder", type=Path, default=HOME / "bench", help="for data, logs and kept results")
-    add("--page", type=Path, default=ROOT / "docs" / "benchmarks-delivery.md", help="to write")
-    ordering = commands.add_parser(
-        "ordering", help="slow handlers side by side, committed in order"
-    )
-    add = ordering.add_argument
-    add("--n", type=_count, default=10_000, help="events of a row (default %(default)s)")
-    add("--repeats", type=_count, default=3, help="of each row (default %(default)s)")
-    add("--row", action="append", choices=[row.name for row in ROWS], help="measure it alone")
-    add("--broker", help="host:port of a broker to use; default: one of the bench's own")
-    add("--folder", type=Path, default=HOME / "bench", help="for data and logs")
-    units = commands.add_parser("units", help="units of order: more consumers than partitions")
-    add = units.add_argument
-    add("--n", type=_count, default=20_000, help="messages of a measurement (default %(default)s)")
-    add("--repeats", type=_count, default=3, help="of each measurement (default %(default)s)")
-    add("--broker", help="host:port of a broker to use; default: one of the bench's own")
-    add("--folder", type=Path, default=HOME / "bench", help="for data and logs")
-    routing = commands.add_parser("routing", help="messages and units of work through rules")
-    add = routing.add_argument
-    add("--n", type=_count, default=100_000, help="messages of a measurement (default %(default)s)")
-    add("--repeats", type=_count, default=3, help="of each measurement (default %(default)s)")
-    add("--broker", help="host:port of a broker to use; default: one of the bench's own")
-    add("--folder", type=Path, default=HOME / "bench", help="for data and logs")
-    add("--page", type=Path, default=ROOT / "docs" / "benchmarks-routing.md", help="to be written")
-    found = parser.parse_args(arguments)
-    if found.command == "routing":
-        folder, page = found.folder.absolute(), found.page.absolute()
-        return RoutingOptions(found.n, found.repeats, found.broker, folder, page)
-    if found.command == "units":
-        return UnitsOptions(found.n, found.repeats, found.broker, found.folder.absolute())
-    if found.command == "ordering":
-        rows = tuple(found.row or [row.name for row in ROWS])
-        return OrderingOptions(found.n, found.repeats, rows, found.broker, found.folder.absolute())
-    if found.command == "spark":
-        return SparkOptions(
-            events=found.n,
-            repeats=found.repeats,
-            scenarios=found.scenario,
-            install=found.install,
-            broker=found.broker,
-            folder=found.folder.absolute(),
-            page=found.page.absolute(),
-        )
-    if found.command == "delivery":
-        folder, page = found.folder.absolute(), found.page.absolute()
-        parts = tuple(found.part or PARTS)
-        return DeliveryOptions(found.n, found.rate, found.seconds, folder, page, parts=parts)
-    return Options(
-        events=found.n,
-        repeats=found.repeats,
-        peers=found.peers,
-        scenarios=found.scenario,
-        install=found.install,
-        broker=found.broker,
-        rate=found.rate,
-        folder=found.folder.absolute(),
-        page=found.page.absolute(),
-    )
+    for name, (_, about, count, things, page) in BENCHES.items():
+        add = commands.add_parser(name, help=about).add_argument
+        how_many = f"{things} (default %(default)s)"
+        add("--n", dest="events", type=_count, default=count, help=how_many)
+        add("--folder", type=_path, default=HOME / "bench", help="for data, logs and kept results")
+        if page is not None:
+            add("--page", type=_path, default=ROOT / "docs" / page, help="the page to write")
+        if name != "delivery":
+            add("--repeats", type=_count, default=3, help="of everything (default %(default)s)")
+            add("--broker", help="host:port of a broker to use; default: one of the bench's own")
+        if name in ("engine", "spark"):
+            known = engine.SCENARIOS if name == "engine" else SPARK_SCENARIOS
+            add("--scenario", dest="scenarios", **_names(known))
+            add("--install", action="store_true", help="get what is measured besides, if missing")
+        if name == "engine":
+            add("--peers", **_names(PEERS))
+            text = "events/s for latency; default: a tenth of the throughput"
+            add("--rate", type=_count, help=text)
+        if name == "delivery":
+            text = "transactions/s for latency (%(default)s)"
+            add("--rate", type=_count, default=1_000, help=text)
+            text = "for captures and latency (default %(default)s)"
+            add("--seconds", type=float, default=30, help=text)
+            add("--part", dest="parts", action="append", choices=PARTS)
+        if name == "ordering":
+            add("--row", dest="rows", action="append", choices=[row.name for row in ROWS])
+    return Options(**vars(parser.parse_args(arguments)))
 
 
 def _terminated(number: int, _frame: FrameType | None) -> None:
@@ -157,17 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"another bench is running in {wanted.folder}", file=sys.stderr)
             return 1
         try:
-            if isinstance(wanted, SparkOptions):
-                return run_spark(wanted, console)
-            if isinstance(wanted, UnitsOptions):
-                return run_units(wanted, console)
-            if isinstance(wanted, RoutingOptions):
-                return run_routing(wanted, console)
-            if isinstance(wanted, OrderingOptions):
-                return run_ordering(wanted, console)
-            if isinstance(wanted, DeliveryOptions):
-                return run_delivery(wanted, console)
-            return run(wanted, console)
+            return BENCHES[wanted.command][0](wanted, console)
         except LocalError as error:
             print(error, file=sys.stderr)
             return 1

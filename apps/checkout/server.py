@@ -4,11 +4,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from sequitur.local.process import tail
+from sequitur.local.home import LocalError
+from sequitur.local.process import spawn, tail
 
 
 class LocalServer:
@@ -17,6 +19,9 @@ class LocalServer:
     Usable as a context manager. On Linux the server ends with the process that started it.
     """
 
+    title: str
+    remedy = "run scripts/setup"
+    """What it is called where it does not start, and what helps then."""
     stops_by = signal.SIGTERM
     """What tells it to shut down in order."""
     patience = 30.0
@@ -35,6 +40,25 @@ class LocalServer:
     def start(self, timeout: float = 60.0) -> Self:
         """Start it, with what it held before, and wait until it answers. Raises LocalError."""
         raise NotImplementedError
+
+    def _launch(
+        self, command: Sequence[str], answers: Callable[[], bool], timeout: float, **how: Any
+    ) -> Self:
+        """Start a command, and wait until it answers. how: of `spawn`. Raises LocalError."""
+        with self.log.open("ab") as output:
+            self._process = spawn(command, output=output, **how)
+        deadline = time.monotonic() + timeout
+        while not answers():
+            ended = self._process.poll()
+            if ended is not None or time.monotonic() > deadline:
+                self.kill()
+                reason = "no answer in time" if ended is None else f"it ended with {ended}"
+                raise self._error(f"{reason}; the end of its log:\n{tail(self.log)}")
+            time.sleep(0.02)
+        return self
+
+    def _error(self, reason: str) -> LocalError:
+        return LocalError(self.title, reason, self.remedy)
 
     def stop(self) -> None:
         """Shut it down in order, whoever is still connected; what it holds is kept."""
@@ -58,17 +82,8 @@ class LocalServer:
         self.kill()  # what it has not written out need not be
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _told(self, reason: str) -> str:
-        """A reason for a failure, with the end of the server's log."""
-        return f"{reason}; the end of its log:\n{tail(self.log)}"
-
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -20,6 +20,7 @@ from stores.units.naming import unit_by, unit_named, unit_per_session
 from stores.units.paths.server import PathServer
 from stores.units.paths.settings import PathSettings
 from stores.units.queue import QueueSettings
+from stores.units.server.forgetting import forget_subscriber
 from stores.units.server.server import UnitServer
 from stores.units.server.settings import ServerSettings
 
@@ -48,6 +49,7 @@ __all__ = [
     "UnitTransaction",
     "create_marks",
     "forget_marks",
+    "forget_subscriber",
     "mark",
     "unit_by",
     "unit_named",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from topology.declaration.graph import Graph
 from topology.declaration.source_checks import check_partitions
@@ -16,6 +16,13 @@ Reload = Callable[[Load, RuleSet | None], RuleSet]
 
 TrailFunction = Callable[[dict[str, Any]], Mapping[str, Any] | None]
 """A trail, as `Routing.as_dict` gives it → what is written instead, None to write nothing."""
+
+
+class RouteTable(NamedTuple):
+    """Where a stage keeps what it has parked of a topic."""
+
+    name: str
+    topic: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +39,7 @@ class Route:
         trails: the topic that trails go to, in the transaction that routes; empty for the log.
         trail_function: sees each trail, and returns what is written; None to drop it.
         attempts: how often a message is tried before it has failed.
+        parks: whether what fails parks its stream.
     """
 
     name: str
@@ -43,11 +51,18 @@ class Route:
     trails: str = ""
     trail_function: TrailFunction | None = None
     attempts: int = 1
+    parks: bool = False
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that it reads."""
         return tuple(self.rules.sources)
+
+    @property
+    def tables(self) -> tuple[RouteTable, ...]:
+        """What it keeps besides offsets: a table for each topic, if it parks."""
+        topics = self.topics if self.parks else ()
+        return tuple(RouteTable(f"{self.name}.{topic}", topic) for topic in topics)
 
 
 def destination_topics(what: str, rules: RuleSet, to: Mapping[str, str] | None) -> dict[str, str]:
@@ -73,6 +88,7 @@ class Routing(Graph):
         trails: Literal["log", "topic"] = "log",
         trail_function: TrailFunction | None = None,
         attempts: int = 1,
+        parks: bool = False,
     ) -> Route:
         """Route the messages of topics to the topics of their destinations, exactly once.
 
@@ -97,6 +113,9 @@ class Routing(Graph):
             trail_function: sees each trail before it is written, as a dictionary, and returns
                 what is written instead; None to drop it. A trail on which it fails is dropped.
             attempts: how often a message whose module or transformation fails is tried.
+            parks: whether a message that fails is set aside, and with it the later ones of its
+                key (without a key: of its partition), in order, until an operator redrives them.
+                It needs `reload`, since redriving is a control record.
 
         Returns:
             The stage.
@@ -126,12 +145,17 @@ class Routing(Graph):
             raise DeclarationError(f"{what}: trails={trails!r}; give 'log' or 'topic'")
         if isinstance(attempts, bool) or not isinstance(attempts, int) or not 1 <= attempts <= 100:
             raise DeclarationError(f"{what}: attempts={attempts!r}; give a number from 1 to 100")
+        if not isinstance(parks, bool) or (parks and reload is None):
+            raise DeclarationError(
+                f"{what}: parks={parks!r}; give True together with reload=, False otherwise"
+            )
         control = f"{self.name}.{name}.control"
         told = f"{self.name}.{name}.trails" if trails == "topic" else ""
         for topic in (control, told):
             if topic and (use := self._own_use(topic)):
                 raise DeclarationError(f"{what}: its topic {topic!r} is {use}; rename the stage")
         self._routes[name] = made = Route(
-            name, rules, partitions, topics, reload, control, told, trail_function, attempts
+            *(name, rules, partitions, topics, reload, control, told, trail_function, attempts),
+            parks=parks,
         )
         return made

@@ -18,7 +18,8 @@ class IntakeCounts:
     events: each view of the source receives all of them, or the by-stream topic does. held: how
     often the partition waited for slower ones of its source. passed: how often it did not wait
     for one any longer; see `topology.engine.partition.alignment`. rules: the version of the rules
-    that routed up to the offset, 0 where the processes do not agree on versions.
+    that routed up to the offset, 0 where the processes do not agree on versions. parked: messages
+    that are set aside with their streams, at the offset.
     """
 
     read: int = 0
@@ -27,11 +28,12 @@ class IntakeCounts:
     held: int = 0
     passed: int = 0
     rules: int = 0
+    parked: int = 0
 
     @property
     def events(self) -> int:
         """Messages that became events."""
-        return self.read - self.malformed - self.unknown
+        return self.read - self.malformed - self.unknown - self.parked
 
     @property
     def malformed_share(self) -> float:

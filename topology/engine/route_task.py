@@ -9,16 +9,21 @@ from topology.declaration.route import Route
 from topology.declaration.side_topics import SideTopics
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.intake import IntakeCounts, encode_intake
+from topology.engine.parked_messages import ParkedMessages, stream_of
 from topology.engine.stream_task import malformed
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Message
+from topology.model.large import too_large
 from topology.model.origin_headers import ORIGIN, origin
 from topology.routing import Detail, Endpoint, Made, Routing, Trace
+from topology.routing.broadcasts import broadcast_headers
 
 TRAIL = "sequitur-trail"
 """The header of a message that failed: how the rules looked at it."""
 TRAIL_BYTES = 8_000
 """Bytes of that header, at most."""
+REDRIVEN = "sequitur-redriven"
+"""The header of a message that was parked before it was routed."""
 RECORD_BYTES = 512 << 10
 """Bytes of a trail's record, at most."""
 
@@ -31,11 +36,16 @@ class RouteTask:
         rules: by which it routes from now on.
         trace: which trails are written from now on.
         refused: offset → why its message fails, of those that Kafka refuses.
+        parked: the streams that are set aside; None where what fails goes to the malformed topic.
         log_trail: takes a trail, where they do not go to a topic.
     """
 
     def __init__(
-        self, topology: SideTopics, route: Route, intake: IntakeCounts | None = None
+        self,
+        topology: SideTopics,
+        route: Route,
+        intake: IntakeCounts | None = None,
+        parked: ParkedMessages | None = None,
     ) -> None:
         self._topology, self._route, self._to = topology, route, route.to
         self.rules = route.rules
@@ -43,6 +53,7 @@ class RouteTask:
         self.refused: Mapping[int, str] = {}
         self.log_trail: Callable[[Routing], None] = lambda _: None
         self.intake = IntakeCounts() if intake is None else intake
+        self.parked = parked
 
     def process(self, records: Sequence[Message], now: int) -> CommitUnit:
         """One step: each message once to each of its destinations, or to the malformed topic."""
@@ -50,28 +61,102 @@ class RouteTask:
         unit = CommitUnit(last.topic, last.partition, last.offset + 1, now=now)
         detail, every = self.trace.detail, self.trace.every
         lost: dict[str, int] = {}
+        parked = self.parked
         for record in records:
+            behind = parked is not None and parked.has_stream_of(record)
+            if behind and not isinstance(record, Damaged):
+                self._park(record, parked, unit, "")
+                continue
             traced = detail != "none" and record.offset % every == 0
             routing, made = self._routed(record, detail if traced else "none")
             if traced:
                 self._trail(routing, unit, now, lost)
             if routing.reason is not None:
-                malformed(self._topology, record, unit, Malformed(routing.reason), now)
-                self._add_trail(unit, record)
+                self._park(record, parked, unit, routing.reason)
                 continue
             if not routing.destinations:
                 unit.unknown += 1
                 continue
-            headers = [*record.headers, (ORIGIN, origin(record)), routing.header]
-            for each in made:
-                topic = endpoint_topic(self._to[each.destination], each)
-                if record.key is None:  # the partition that it comes from decides
-                    unit.settled.add(topic)
-                unit.keyed[topic].append((record.key, each.content, now, headers))
+            self._send(
+                record, made, [*record.headers, (ORIGIN, origin(record)), routing.header], unit
+            )
         unit.reports += [f"{n} trails are not written: {why}" for why, n in lost.items()]
         self.intake.read += len(records)
+        return self._counted(unit)
+
+    def release(self, place: tuple[str, int], now: int) -> CommitUnit | None:
+        """One step: some messages of a stream that is let go are routed, until one fails again.
+
+        Args:
+            place: the topic and the partition.
+            now: the time (ms).
+
+        Returns:
+            What is made durable with them; None if no stream is let go.
+        """
+        parked = self.parked
+        if parked is None or not parked.releasing:
+            return None
+        unit = CommitUnit(*place, now=now)
+        stream, without = next(iter(parked.releasing.items()))
+        for number, record in enumerate(parked.first(stream)):
+            if record.offset == without and number == 0:
+                self._park(record, None, unit, "its stream goes on without it, as somebody said")
+            else:
+                routing, made = self._routed(record, "none")
+                if routing.reason is not None:
+                    parked.releasing.pop(stream)
+                    self._park(record, parked, unit, routing.reason, again=True)
+                    break
+                own = (ORIGIN, origin(record)), routing.header, (REDRIVEN, b"1")
+                unit.unknown += not routing.destinations
+                self._send(record, made, [*record.headers, *own], unit)
+            parked.remove(record, unit)
+        return self._counted(unit)
+
+    def _send(
+        self,
+        record: Message,
+        made: Sequence[Made],
+        headers: list[tuple[str, bytes]],
+        unit: CommitUnit,
+    ) -> None:
+        for each in made:
+            topic = endpoint_topic(self._to[each.destination], each)
+            if record.key is None:  # the partition that it comes from decides
+                unit.settled.add(topic)
+            own = headers
+            if each.broadcast is not None:
+                place, rules = (record.topic, record.partition, record.offset), self.rules
+                own = [*own, *broadcast_headers(rules.site, rules.unit, place, each.broadcast)]
+            unit.keyed[topic].append((record.key, each.content, unit.now, own))
+
+    def _park(
+        self,
+        record: Message,
+        parked: ParkedMessages | None,
+        unit: CommitUnit,
+        reason: str,
+        *,
+        again: bool = False,
+    ) -> None:
+        """Park a message that failed, or is behind one; else it goes to the malformed topic."""
+        if parked is None or isinstance(record, Damaged) or too_large(record):
+            malformed(self._topology, record, unit, Malformed(reason), unit.now)
+            self._add_trail(unit, record)
+            return
+        parked.add(record, reason, unit, again=again)
+        if reason:
+            place = f"{record.topic}/{record.partition}/{record.offset}"
+            stream = stream_of(record)
+            unit.reports.append(
+                f"route {self._route.name}: stream {stream} is parked at {place}: {reason}"
+            )
+
+    def _counted(self, unit: CommitUnit) -> CommitUnit:
         self.intake.malformed += unit.malformed
         self.intake.unknown += unit.unknown
+        self.intake.parked = 0 if self.parked is None else self.parked.total
         unit.intake = encode_intake(self.intake)
         return unit
 

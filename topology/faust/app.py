@@ -153,6 +153,18 @@ def compile(topology: Topology, **settings: Any) -> App:
         )
         app.engine.changelogs[stage.name] = table.changelog_topic_name  # type: ignore[attr-defined]
 
+    for route in topology.routes.values():
+        for each in route.tables:
+            table = app.Table(
+                each.name,
+                key_type=bytes,
+                value_type=bytes,
+                partitions=route.partitions,
+                store="sequitur:///",
+                help=f"What is parked of {each.topic}.",
+            )
+            app.engine.changelogs[each.name] = table.changelog_topic_name  # type: ignore[attr-defined]
+
     @app.on_partitions_revoked.connect
     async def on_revoked(*_: Any, **__: Any) -> None:
         await app.engine.revoke()

@@ -10,9 +10,11 @@ from topology.routing.agreement import (
     Proposal,
     Propose,
     Register,
+    Release,
     Trace,
     Unregister,
 )
+from topology.routing.broadcasts import ACTION, BROADCAST, Listening, Scope
 from topology.routing.comparison import Comparison, compare
 from topology.routing.conditions import Condition, Nested, all_of, any_of, none_of, when
 from topology.routing.configuration import read_csv, read_json, read_toml, rules_from
@@ -27,6 +29,8 @@ from topology.routing.trail import RULES_HEADER, Detail, Routing, RuleStep, Trai
 from topology.routing.transformations import Transformation
 
 __all__ = [
+    "ACTION",
+    "BROADCAST",
     "RULES_HEADER",
     "Agreement",
     "Comparison",
@@ -45,6 +49,7 @@ __all__ = [
     "KeyModule",
     "Keymap",
     "Left",
+    "Listening",
     "Load",
     "Loaded",
     "Made",
@@ -53,11 +58,13 @@ __all__ = [
     "Proposal",
     "Propose",
     "Register",
+    "Release",
     "RoutedSource",
     "Routing",
     "Rule",
     "RuleSet",
     "RuleStep",
+    "Scope",
     "Target",
     "Trace",
     "Trail",

@@ -75,11 +75,13 @@ class Unregister:
         endpoint: its name.
         who: says so.
         why: in that one's words.
+        session: of a listener that has expired; if it is registered anew since, it stays.
     """
 
     endpoint: str
     who: str = ""
     why: str = ""
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +138,33 @@ class Trace:
             raise ValueError(f"detail {printable(self.detail)!r}, every {self.every}")
 
 
-ControlRecord = Joined | Left | Propose | Register | Unregister | Trace | Loaded | Failed
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A stream that is parked is to be routed again, from its first message on.
+
+    Args:
+        topic: that the stream is read from.
+        partition: its number there.
+        stream: as what is parked names it.
+        offset: of the first message that is parked.
+        without: whether that message goes to the malformed topic instead, if it still is the first.
+        who: says so.
+        why: in that one's words.
+    """
+
+    topic: str
+    partition: int
+    stream: str
+    offset: int
+    without: bool = False
+    who: str = ""
+    why: str = ""
+
+
+ControlRecord = Joined | Left | Propose | Register | Unregister | Trace | Release | Loaded | Failed
 """What the log has: a process came or went, somebody asks for a version, or registers what reads
-one, or wants trails, and a process has loaded a version, or could not."""
+one, or wants trails, or lets a parked stream go, and a process has loaded a version, or could
+not."""
 _NO_ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType({})
 
 
@@ -206,7 +232,12 @@ class Agreement:
                 return self._proposed(endpoints={**self._registered, endpoint.name: endpoint})
             case Trace():
                 return replace(self, trace=record)
-            case Unregister(name):
+            case Release():
+                return self
+            case Unregister(name, session=session):
+                own = getattr(self._registered.get(name), "listening", None)
+                if session and (own is None or own.session != session):
+                    return self
                 kept = {own: each for own, each in self._registered.items() if own != name}
                 return self._proposed(endpoints=kept)
             case Loaded(process, version, digest):

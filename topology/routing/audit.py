@@ -28,7 +28,7 @@ class RouteAudit:
 
     Attributes:
         consumed: messages.
-        routed, unrouted, failed: of them.
+        routed, unrouted, failed, parked: of them.
         sent: topic → records that came of them.
         unchecked: messages that were not routed again, as no rules are known that did it.
         wrongs: what is not as it should be, of the first.
@@ -41,21 +41,27 @@ class RouteAudit:
     routed: int = 0
     unrouted: int = 0
     failed: int = 0
+    parked: int = 0
     sent: Counter[str] = field(default_factory=Counter)
     unchecked: Counter[int] = field(default_factory=Counter)
     wrongs: list[str] = field(default_factory=list)
     wrong: int = 0
     _made: dict[Place, tuple[int, list[str]]] = field(default_factory=dict)
     _failed: Counter[Place] = field(default_factory=Counter)
+    _aside: set[Place] = field(default_factory=set)
+    _redriven: set[Place] = field(default_factory=set)
 
-    def made(self, place: Place, topic: str, version: int) -> None:
+    def made(self, place: Place, topic: str, version: int, *, redriven: bool = False) -> None:
         """A record came of a message.
 
         Args:
             place: of the message.
             topic: that has the record.
             version: that it names.
+            redriven: whether it was parked before, so that later ones may be of earlier versions.
         """
+        if redriven:
+            self._redriven.add(place)
         before, topics = self._made.setdefault(place, (version, []))
         if before != version:
             self._tell(place, f"is routed by rules {before} and by rules {version}")
@@ -66,12 +72,17 @@ class RouteAudit:
         """A record in the malformed topic came of a message, which is at a place."""
         self._failed[place] += 1
 
-    def partition(self, messages: Iterable[Message], last: int = 0) -> None:
+    def set_aside(self, place: Place) -> None:
+        """The message at a place is parked; one that went on since is routed."""
+        self._aside.add(place)
+
+    def partition(self, messages: Iterable[Message], last: int = 0, *, parks: bool = False) -> None:
         """Look at what was consumed of a partition, in order and without a break.
 
         Args:
             messages: they.
             last: the version that its position names, 0 if none.
+            parks: whether one may have been routed later, by a later version.
         """
         version, waiting = 0, list[Message]()
         for message in messages:
@@ -83,14 +94,19 @@ class RouteAudit:
                 self._tell(place, f"failed {failed} times, and was routed {found is not None:d}")
             if found is None:
                 self.failed += failed > 0
-                if not failed:
+                aside = not failed and place in self._aside
+                self.parked += aside
+                if not failed and not aside:
                     waiting.append(message)
                 continue
             self.routed += 1
+            if place in self._redriven:
+                self._with(message, *found)
+                continue
             if found[0] < version:
                 self._tell(place, f"is routed by rules {found[0]}, behind rules {version}")
             for each in waiting:
-                self._without(each, version, found[0])
+                self._without(each, version, max(last, found[0]) if parks else found[0])
             waiting.clear()
             version = found[0]
             self._with(message, *found)
@@ -109,6 +125,7 @@ class RouteAudit:
         yield (
             f"{self.consumed:,} messages consumed: {self.routed:,} routed, "
             f"{self.unrouted:,} without a destination, {self.failed:,} failed"
+            + (f", {self.parked:,} parked" if self.parked else "")
         )
         yield from (f"  {printable(topic)}: {n:,}" for topic, n in sorted(self.sent.items()))
         for version, count in sorted(self.unchecked.items()):

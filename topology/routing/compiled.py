@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from topology.inspectors.fields import Header
 from topology.model.event import Message
+from topology.routing.broadcasts import NOT_AGAIN
 from topology.routing.conditions import AnyCondition, Test, compile_condition
 from topology.routing.introspect.key_module import Introspect
 from topology.routing.introspect.key_values import Keys
@@ -57,10 +58,12 @@ def compile_rules(
     outbound: Mapping[str, Mapping[str, Target]],
     modules: Mapping[str, Introspect],
     starts: Iterable[str],
+    broadcasts: Mapping[str, tuple[str, ...]],
 ) -> dict[str, CompiledRule]:
     """Rules, whose names are all known and in which there is no circle, as functions.
 
-    starts: the rules that sources begin with, as often as they do.
+    starts: the rules that sources begin with, as often as they do. broadcasts: of each broadcast
+    rule, what stands for its listeners, if there are any.
     """
     compiled = {
         name: _compiled(rule, keymaps, modules.get(rule.module or ""))
@@ -85,14 +88,17 @@ def compile_rules(
         table = outbound[rule.outbound] if rule.outbound is not None else {}
         each.outbound = {tag: linked(target) for tag, target in table.items()}
         each.otherwise = linked(Target(rule.otherwise)) if rule.otherwise else None
-        each.always = [linked(Target(rule.to, rule.then))] if rule.to or rule.then else []
+        to = (*rule.to, *broadcasts.get(rule.name, ()))
+        leads = to or rule.then or rule.broadcast is not None
+        each.always = [linked(Target(to, rule.then))] if leads else []
     return compiled
 
 
 def _compiled(
     rule: Rule, keymaps: Mapping[str, Keymap], introspect: Introspect | None
 ) -> CompiledRule:
-    tests = tuple((compile_condition(each, keymaps), each) for each in rule.when)
+    conditions = rule.when if rule.broadcast is None else (NOT_AGAIN, *rule.when)
+    tests = tuple((compile_condition(each, keymaps), each) for each in conditions)
     value = tags = None
     if rule.key is not None:
         value = value_of(rule.key)

@@ -76,7 +76,12 @@ def read_csv(text: str) -> list[tuple[str, ...]]:
 
 
 def rules_from(
-    data: Mapping[str, Any], number: int, tables: Mapping[str, Any] | None = None
+    data: Mapping[str, Any],
+    number: int,
+    tables: Mapping[str, Any] | None = None,
+    *,
+    site: str = "",
+    unit: str = "",
 ) -> RuleSet:
     """Make a version of the rules out of a configuration.
 
@@ -84,6 +89,8 @@ def rules_from(
         data: what `read_toml` or `read_json` gave.
         number: the version's.
         tables: keymap → entries or rows, of the keymaps that have no `entries` in the data.
+        site: where the router is.
+        unit: the router.
 
     Raises:
         DeclarationError: something in it is wrong; the text names it.
@@ -126,6 +133,8 @@ def rules_from(
             _made(Transformation, "transformation", "name", name, given)
             for name, given in parts["transformation"].items()
         ],
+        site=site,
+        unit=unit,
     )
 
 

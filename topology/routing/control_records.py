@@ -9,6 +9,7 @@ import orjson
 from topology.model.errors import DeclarationError
 from topology.model.printable import is_unicode, printable
 from topology.routing.agreement import ControlRecord
+from topology.routing.broadcasts import Listening
 from topology.routing.formats import Endpoint
 
 SIZE = 256 << 10
@@ -52,7 +53,7 @@ def decode_control(value: bytes | None) -> ControlRecord:
         for name, each in given.items():
             given[name] = _checked(kind, name, each)
         return _KINDS[kind](**given)
-    except (TypeError, KeyError, ValueError, DeclarationError) as error:
+    except (TypeError, KeyError, AttributeError, ValueError, DeclarationError) as error:
         raise ValueError(f"{type(error).__name__}: {printable(error, 200)}") from None
 
 
@@ -61,12 +62,20 @@ def _checked(kind: str, name: str, value: Any) -> Any:
         if not isinstance(value, list) or len(value) > MOST_STALE:
             raise TypeError(f"stale is a list of at most {MOST_STALE} names")
         return frozenset(_text(name, each) for each in value)
-    if name in ("version", "above", "every"):
+    if name == "without":
+        if not isinstance(value, bool):
+            raise TypeError("without is true or false")
+        return value
+    if name in ("version", "above", "every", "partition", "offset"):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
             raise TypeError(f"{name} is a number from 0")
         return value
     if name == "endpoint" and kind == "register":
-        return Endpoint(value["name"], value["destination"], value.get("format"))
+        found = value.get("listening")
+        names = {each.name for each in fields(Listening)}
+        own = None if found is None else {each: found[each] for each in names & found.keys()}
+        listening = None if own is None else Listening(**own)
+        return Endpoint(value["name"], value["destination"], value.get("format"), listening)
     return None if name == "rules" and value is None else _text(name, value)
 
 

@@ -2,13 +2,14 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from topology.model.closest import closest
 from topology.model.errors import DeclarationError, Malformed
 from topology.model.event import Message
 from topology.model.names import checked_name
+from topology.routing.broadcasts import Broadcast, Listening
 from topology.routing.transformations import Transformation, known, run
 
 
@@ -20,6 +21,7 @@ class Endpoint:
         name: the endpoint's name.
         destination: whose messages it takes.
         format: the format that it reads; None for whatever comes.
+        listening: that it gets broadcasts, too; None if it does not.
 
     Raises:
         DeclarationError: a name is wrong.
@@ -28,12 +30,18 @@ class Endpoint:
     name: str
     destination: str
     format: str | None = None
+    listening: Listening | None = None
 
     def __post_init__(self) -> None:
         checked_name("endpoint", self.name)
         checked_name(f"endpoint {self.name!r}: destination", self.destination)
         if self.format is not None:
             checked_name(f"endpoint {self.name!r}: format", self.format)
+        if self.listening is not None and self.listening.only and self.name == self.destination:
+            raise DeclarationError(
+                f"endpoint {self.name!r}: it is called as its destination, whose topic has all "
+                "messages; name it otherwise, or let it get them too"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +53,14 @@ class Made:
         destination: the destination.
         format: of the content.
         content: the bytes; None if the message has none.
+        broadcast: what it triggers, of a broadcast; None of another message.
     """
 
     endpoint: str
     destination: str
     format: str
     content: bytes | None
+    broadcast: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +92,29 @@ class Formats:
         transformations: the plug-ins. Where several make a format, the shortest way is taken; of
             equally short ones, that whose transformations are named first here.
         endpoints: who reads what.
+        broadcasts: of the rules.
 
     Raises:
         DeclarationError: a name is there twice.
     """
 
     def __init__(
-        self, transformations: Iterable[Transformation] = (), endpoints: Iterable[Endpoint] = ()
+        self,
+        transformations: Iterable[Transformation] = (),
+        endpoints: Iterable[Endpoint] = (),
+        broadcasts: Iterable[Broadcast] = (),
     ) -> None:
         self.transformations = _by_name("transformation", transformations)
         self.endpoints = _by_name("endpoint", endpoints)
         self._at: dict[str, list[Endpoint]] = {}
         for endpoint in self.endpoints.values():
-            self._at.setdefault(endpoint.destination, []).append(endpoint)
+            if endpoint.listening is None or not endpoint.listening.only:
+                self._at.setdefault(endpoint.destination, []).append(endpoint)
+        self.broadcasts = {each.name: each for each in broadcasts}
+        for name, each in self.broadcasts.items():
+            own = [one for one in self.endpoints.values() if each.reaches(one.listening)]
+            if own:
+                self._at[name] = own
         self._ways: dict[str, dict[str, tuple[Transformation, ...]]] = {}
 
     def register(self, endpoint: Endpoint) -> "Formats":
@@ -104,7 +124,7 @@ class Formats:
             endpoint: the endpoint.
         """
         kept = {**self.endpoints, endpoint.name: endpoint}
-        return Formats(self.transformations.values(), kept.values())
+        return Formats(self.transformations.values(), kept.values(), self.broadcasts.values())
 
     def without(self, endpoint: str) -> "Formats":
         """Return the formats without an endpoint.
@@ -117,7 +137,15 @@ class Formats:
         """
         known(endpoint, self.endpoints, "formats", "endpoint")
         kept = [each for each in self.endpoints.values() if each.name != endpoint]
-        return Formats(self.transformations.values(), kept)
+        return Formats(self.transformations.values(), kept, self.broadcasts.values())
+
+    def heard(self, broadcast: str) -> bool:
+        """Whether a broadcast has a listener.
+
+        Args:
+            broadcast: its name.
+        """
+        return broadcast in self._at
 
     def plan(self, start: str, destinations: Iterable[str]) -> FormatPlan:
         """What is made of a format for the endpoints of destinations.
@@ -170,6 +198,7 @@ class Formats:
         ways, made = self._from(start), {start: content}
         found: list[Made] = []
         for destination in destinations:
+            broadcast = self.broadcasts.get(destination) if self.broadcasts else None
             for endpoint in self._of(destination):
                 wanted = endpoint.format or start
                 if wanted not in made:
@@ -178,8 +207,10 @@ class Formats:
                     for step in ways[wanted]:
                         if step.writes not in made:
                             made[step.writes] = run(step, made[step.reads], message)
-                found.append(Made(endpoint.name, destination, wanted, made[wanted]))
-        return found
+                actions = None if broadcast is None else broadcast.triggers(endpoint.listening)
+                own = endpoint.name, endpoint.destination, wanted, made[wanted], actions
+                found.append(Made(*own))
+        return _once(found) if self.broadcasts else found
 
     def _of(self, destination: str) -> Sequence[Endpoint]:
         """A destination's endpoints; one that reads whatever comes if none is registered."""
@@ -199,6 +230,17 @@ class Formats:
                     ahead.append(step.writes)
         self._ways[start] = ways
         return ways
+
+
+def _once(found: Iterable[Made]) -> list[Made]:
+    """One of each endpoint: it may get a message both as a listener and as what it is besides."""
+    once: dict[str, Made] = {}
+    for each in found:
+        before = once.setdefault(each.endpoint, each)
+        if each.broadcast is not None and before is not each:
+            actions = dict.fromkeys((*(before.broadcast or ()), *each.broadcast))
+            once[each.endpoint] = replace(before, broadcast=tuple(actions))
+    return [*once.values()]
 
 
 def _by_name(kind: str, given: Iterable[Any]) -> dict[str, Any]:

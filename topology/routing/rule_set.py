@@ -14,6 +14,7 @@ from topology.model.errors import DeclarationError, Malformed
 from topology.model.event import Message, Record
 from topology.model.names import checked_name
 from topology.model.printable import printable
+from topology.routing.broadcasts import Broadcast
 from topology.routing.compiled import CompiledSource, compile_rules
 from topology.routing.formats import Endpoint, FormatPlan, Formats, Made
 from topology.routing.introspect.json_keys import JsonKeys
@@ -26,6 +27,8 @@ from topology.routing.transformations import Transformation, chain_format, known
 
 MOST_RULES = 10_000
 """Rules of a version."""
+MOST_ENDPOINTS = 10_000
+"""Endpoints that are registered."""
 
 
 class RuleSet:
@@ -41,6 +44,8 @@ class RuleSet:
         modules: introspection modules by name.
         transformations: the plug-ins.
         endpoints: who else reads destinations, in formats of their own.
+        site: where the router is; listeners of a broadcast of scope `"site"` are there.
+        unit: the router, and what listeners of scope `"unit"` belong to.
 
     Raises:
         DeclarationError: a name is unknown, rules go in a circle, or a format does not fit.
@@ -58,10 +63,12 @@ class RuleSet:
         modules: Mapping[str, KeyModule] | None = None,
         transformations: Iterable[Transformation] = (),
         endpoints: Iterable[Endpoint] = (),
+        site: str = "",
+        unit: str = "",
     ) -> None:
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number < 2**63:
             raise DeclarationError(f"rules: version {number!r}; versions are numbers from 1")
-        self.number = number
+        self.number, self.site, self.unit = number, site, unit
         self.sources = _unique("source", sources, lambda source: source.topic)
         self.rules = _unique("rule", rules, lambda rule: rule.name)
         self.keymaps = _unique("keymap", keymaps, lambda keymap: keymap.name)
@@ -81,9 +88,19 @@ class RuleSet:
                     f"endpoint {each.name!r}: a destination is called so; name it otherwise"
                 )
             own[each.name] = each
-        self.formats = Formats(transformations, own.values())
+        broadcasts = [
+            Broadcast(rule.name, rule.broadcast, rule.action, site, unit)
+            for rule in self.rules.values()
+            if rule.broadcast is not None
+        ]
+        self.formats = Formats(transformations, own.values(), broadcasts)
+        self._broadcasts = {
+            each.rule: (each.name,) for each in broadcasts if self.formats.heard(each.name)
+        }
         if len(self.rules) > MOST_RULES:
             raise DeclarationError(f"rules: {len(self.rules)} of them; the limit is {MOST_RULES}")
+        if len(self.registered) > MOST_ENDPOINTS:
+            raise DeclarationError(f"rules: over {MOST_ENDPOINTS} endpoints; unregister some")
         if not self.sources:
             raise DeclarationError("rules: no source; name at least one topic")
         self._check_names()
@@ -254,6 +271,8 @@ class RuleSet:
             modules=self.modules,
             transformations=self.formats.transformations.values(),
             endpoints=endpoints,
+            site=self.site,
+            unit=self.unit,
         )
 
     @cached_property
@@ -266,6 +285,7 @@ class RuleSet:
             self.modules,
             [*self.formats.transformations.values()],
             sorted(self.formats.endpoints.items()),
+            *((self.site, self.unit) if self.formats.broadcasts else ()),
         ]
         options = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_SORT_KEYS
         try:
@@ -286,7 +306,8 @@ class RuleSet:
     def _destinations_of(self, rules: Iterable[Rule]) -> list[str]:
         found: dict[str, None] = {}
         for rule in rules:
-            found.update(dict.fromkeys((*rule.to, *rule.otherwise)))
+            own = self._broadcasts.get(rule.name, ())
+            found.update(dict.fromkeys((*rule.to, *rule.otherwise, *own)))
             for target in self.outbound[rule.outbound].values() if rule.outbound else ():
                 found.update(dict.fromkeys(target.to))
         return list(found)
@@ -351,7 +372,9 @@ class RuleSet:
     def _compile(self) -> dict[str, CompiledSource]:
         starts = [name for source in self.sources.values() for name in source.rules]
         modules = {name: module.compile() for name, module in self.modules.items()}
-        rules = compile_rules(self.rules, self.keymaps, self.outbound, modules, starts)
+        rules = compile_rules(
+            self.rules, self.keymaps, self.outbound, modules, starts, self._broadcasts
+        )
         found = {}
         for topic, source in self.sources.items():
             name, introspect = source.module or "", modules.get(source.module or "")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from topology.inspectors.fields import Header
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name, checked_topic, listed
+from topology.routing.broadcasts import Scope, checked_broadcast
 from topology.routing.conditions import AnyCondition, leaves
 from topology.routing.routing_keys import RoutingKey, checked_key
 from topology.routing.tables import checked_target
@@ -27,6 +28,9 @@ class Rule:
         then: rules that look next at all messages that this rule is met by.
         module: the introspection module that extracts the keys of this rule; that of the source
             unless given.
+        broadcast: the scope of a rule whose messages go to every registered listener, which is
+            not asked of a message that is a broadcast already.
+        action: what that triggers at listeners that have registered it.
 
     Raises:
         DeclarationError: a name is wrong, or the rule leads nowhere.
@@ -41,16 +45,19 @@ class Rule:
     to: tuple[str, ...] = ()
     then: tuple[str, ...] = ()
     module: str | None = None
+    broadcast: Scope | None = None
+    action: str | None = None
 
     def __post_init__(self) -> None:
         what = f"rule {checked_name('rule', self.name)!r}"
+        checked_broadcast(what, self.broadcast, self.action)
         if self.key is None and (self.keymap, self.outbound, self.otherwise) != (None, None, ()):
             raise DeclarationError(f"{what}: it has no key; give one to look up in a table")
         if self.key is not None:
             checked_key(what, self.key)
             if self.outbound is None and not self.otherwise:
                 raise DeclarationError(f"{what}: its key leads nowhere; give an outbound table")
-        elif not self.to and not self.then:
+        elif not self.to and not self.then and self.broadcast is None:
             raise DeclarationError(f"{what}: it leads nowhere; give destinations or rules")
         conditions = (self.when,) if not isinstance(self.when, Iterable) else tuple(self.when)
         for leaf in leaves(what, conditions):

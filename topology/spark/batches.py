@@ -4,15 +4,14 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from threading import Lock
 
 from pyspark.sql import DataFrame
 
 from stores.sinks import OutputRecord, Sink
 from topology.declaration.topology import Topology
 from topology.engine.intake import IntakeCounts
-from topology.model.counted import counted
 from topology.model.counts import Counts, saturated
+from topology.spark.batch_handler import BatchHandler, tell_dead
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import BatchClock
 from topology.spark.codec import Outcome, OutgoingRecord, decode_outcome
@@ -27,16 +26,11 @@ DIRECT = -1
 """The partition of records that go to a read store without a topic: no real one has the number."""
 
 
-class Stopped(Exception):
-    """A batch that was not begun, since the query is being stopped."""
-
-
-class Batches:
-    """Takes a query's batches, one at a time.
+class Batches(BatchHandler):
+    """Takes a query's batches.
 
     sink: the read store that row changes go to, if one is given. topics: whether they go to the
-    views' output topics. last: the number of the last batch that was taken. error: why the last
-    batch failed, if it did.
+    views' output topics.
     """
 
     def __init__(
@@ -49,30 +43,15 @@ class Batches:
         *,
         topics: bool,
     ) -> None:
+        super().__init__()
         self.topology = topology
-        self.last = -1
-        self.error: Exception | None = None
-        self.stopping = False
-        self.busy = Lock()
         self._outputs = {view.output for view in topology.views.values()}
         self._checkpoint, self._clock = checkpoint, clock
         self._writer, self._sink, self._topics = writer, sink, topics
         self._counted, self._counts = checkpoint.counts()
         self._turn = 0
 
-    def __call__(self, frame: DataFrame, number: int) -> None:
-        """Run one batch; called by Spark in a thread of its own."""
-        with self.busy:
-            if self.stopping:
-                raise Stopped
-            try:
-                self._take(frame, number)
-            except Exception as error:
-                self.error = error
-                raise
-            self.last = number
-
-    def _take(self, frame: DataFrame, number: int) -> None:
+    def handle(self, frame: DataFrame, number: int) -> None:
         context = frame.sparkSession.sparkContext
         query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
         watermark, planned = self._clock.watermark(number), self._clock.planned(number)
@@ -112,13 +91,7 @@ class Batches:
                 nexts[sent.topic] = at + 1
                 yield sent.topic, DIRECT, at, sent.value
 
-        applied = sink.apply(numbered())
-        if applied.dead:
-            log.warning(
-                "%s could not be applied, in the table _dead; the first: %s",
-                counted(applied.dead, "record"),
-                applied.reason,
-            )
+        tell_dead(log, sink.apply(numbered()))
 
     def _count(self, number: int, outcomes: Iterable[Outcome]) -> None:
         if number <= self._counted:

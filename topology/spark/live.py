@@ -2,8 +2,6 @@
 
 import logging
 import os
-import re
-import time
 from threading import Event
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -16,10 +14,10 @@ from topology.declaration.environment import chosen_inspectors
 from topology.declaration.topology import Topology
 from topology.engine.intake import IntakeCounts
 from topology.model.counts import Counts
-from topology.spark.batches import Batches, Stopped
+from topology.spark.batch_handler import Stopped, read_topics
+from topology.spark.batches import Batches
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import BatchClock
-from topology.spark.fetching import FETCHING
 from topology.spark.inspecting import ROWS, Inspection
 from topology.spark.messages import COLUMNS
 from topology.spark.processor import OUTCOMES, StreamProcessor
@@ -31,8 +29,6 @@ from topology.spark.writer import OutputWriter
 log = logging.getLogger("topology.spark")
 
 LOOK_SECONDS = 0.2
-COMMIT_SECONDS = 10.0
-"""How long a stop waits for Spark to note the last batch; if it did not, the batch is run again."""
 STOP_SECONDS = 15
 
 _STATE = {
@@ -80,11 +76,7 @@ class LiveQuery:
         """
         query, batches = self.query, self._batches
         try:
-            with batches.busy:
-                batches.stopping = True
-                until = time.monotonic() + COMMIT_SECONDS
-                while query.isActive and time.monotonic() < until and _batch(query) < batches.last:
-                    time.sleep(0.02)
+            batches.finish(query)
             ended = not query.isActive
             query.stop()
             error = batches.error or (query.exception() if ended else None)
@@ -185,33 +177,14 @@ def _outcomes(
     """The outcomes of all streams' steps: one column, `packed`."""
     topics = [topic for source in topology.sources.values() for topic in source.topics]
     topics += [view.commands_topic for view in topology.views.values()]
-    messages = (
-        spark.readStream.format("kafka")
-        .options(
-            **{
-                "kafka.bootstrap.servers": settings.broker,
-                "subscribePattern": "^(?:" + "|".join(map(re.escape, topics)) + ")$",
-                "startingOffsets": "earliest",
-                "failOnDataLoss": "true",
-                **FETCHING,
-                **settings.kafka,
-                "includeHeaders": "true",
-                "maxOffsetsPerTrigger": str(settings.max_records),
-                "kafka.isolation.level": "read_committed",
-            }
-        )
-        .load()
-        .selectExpr("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp", "key",
-                    "value", "headers")
-    )  # fmt: skip
+    most, kafka = settings.max_records, settings.kafka
+    read = read_topics(spark, settings.broker, topics, most, kafka, headers=True)
+    time = "unix_millis(timestamp) AS timestamp"
+    names = ("topic", "partition", "offset", time, "key", "value", "headers")
+    messages = read.selectExpr(*names)
     assert set(messages.columns) == set(COLUMNS)
     return (
         messages.mapInArrow(Inspection(reference), ROWS)
         .groupBy("place")
         .transformWithState(StreamProcessor(reference), OUTCOMES, "append", "processingTime")
     )
-
-
-def _batch(query: StreamingQuery) -> int:
-    progress = query.lastProgress
-    return -1 if progress is None else int(progress["batchId"])

@@ -6,8 +6,8 @@ from typing import Self
 
 import orjson
 
-from bench.capture import Rate
 from bench.delivery.backlog import Backlog
+from bench.delivery.captures import Rate
 from bench.delivery.latency import Latency
 
 PARTS = ("captures", "latency", "backlog")

@@ -1,11 +1,9 @@
 """Figures of a run as tables, on a terminal and as docs/benchmarks-delivery.md."""
 
-from textwrap import fill
-
-from bench.capture import Rate
 from bench.delivery.backlog import Backlog
+from bench.delivery.captures import Rate
 from bench.delivery.latency import Latency
-from bench.report import Grid, number
+from bench.report import Grid, machine_grid, number, wrapped
 
 FORMS = ("none", "one", "two")
 RATE, P99 = 20_000, 250
@@ -73,14 +71,13 @@ def page(
     captures: list[Rate], backlog: Backlog, latency: list[Latency], facts: dict[str, str]
 ) -> str:
     """The whole page, in Markdown."""
-    machine = Grid(["machine and software", ""], [[name, fact] for name, fact in facts.items()])
     parts = [
         _HEAD,
         "## Goals",
         goals_grid(backlog, latency).markdown(),
         "## Capture",
         captures_grid(captures).markdown(),
-        _wrapped(
+        wrapped(
             "A transaction inserts a row of 200 bytes and captures a message of the same, or none. "
             "Writers are processes that share 100,000 streams; commits wait for the disk. Into "
             "another database means by two-phase commit. What capture costs is what it writes, a "
@@ -89,26 +86,22 @@ def page(
         ),
         "## A backlog",
         backlog_grid(backlog).markdown(),
-        _wrapped(
+        wrapped(
             "One relay moves a log that was filled before to a topic of 4 partitions, and deletes "
             "what is acknowledged. The clock runs from the first message that Kafka has to the "
             "empty log."
         ),
         "## All the way",
         latency_grid(latency).markdown(),
-        _wrapped(
+        wrapped(
             "One producer commits a row and a message at a time; relay, Kafka and feed bring it "
             "to an inbox, whose consumer writes a row. From when the producer's commit returned to "
             "when the consumer's did; the clock is the same. It is measured after 5 s at that rate."
         ),
         "## Where",
-        machine.markdown(),
+        machine_grid(facts).markdown(),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _wrapped(prose: str) -> str:
-    return fill(prose, 100, break_long_words=False, break_on_hyphens=False)
 
 
 _HEAD = """\

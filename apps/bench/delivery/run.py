@@ -1,14 +1,13 @@
 """Run the bench of delivery: measure, show, write the page."""
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from bench import machine
-from bench.capture import captures
 from bench.delivery.backlog import backlog
+from bench.delivery.captures import captures
 from bench.delivery.kept import PARTS, Kept
 from bench.delivery.latency import latency
 from bench.delivery.page import (
@@ -20,6 +19,7 @@ from bench.delivery.page import (
     page,
 )
 from bench.delivery.stage import SETTINGS, Stage, stage
+from bench.options import Options
 
 WRITERS = (1, 16)
 """At a time, in turn."""
@@ -27,22 +27,7 @@ SHARES = (0.1, 0.3, 1.0)
 """Of the rate, at which latency is measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryOptions:
-    """n: messages of the backlog. rate: transactions/s for latency, of which there are `seconds`
-    seconds; writers capture for a third of that, in each form. parts: what to measure; of the
-    others, what was measured last is kept in `folder`."""
-
-    n: int
-    rate: int
-    seconds: float
-    folder: Path
-    page: Path
-    writers: tuple[int, ...] = WRITERS
-    parts: tuple[str, ...] = PARTS
-
-
-def run(options: DeliveryOptions, console: Console) -> int:
+def run(options: Options, console: Console) -> int:
     """Returns the exit status."""
     options.folder.mkdir(parents=True, exist_ok=True)
     file = options.folder / "delivery.json"
@@ -51,7 +36,7 @@ def run(options: DeliveryOptions, console: Console) -> int:
         tempfile.TemporaryDirectory(dir=options.folder, prefix="delivery-") as folder,
         stage(Path(folder)) as where,
     ):
-        for part in options.parts:
+        for part in options.parts or PARTS:
             before = machine.load()
             _measure(part, where, options, kept, console)
             kept.loads[part] = f"{before}, {machine.load()}"
@@ -69,23 +54,21 @@ def run(options: DeliveryOptions, console: Console) -> int:
     return 0
 
 
-def _measure(
-    part: str, where: Stage, options: DeliveryOptions, kept: Kept, console: Console
-) -> None:
+def _measure(part: str, where: Stage, options: Options, kept: Kept, console: Console) -> None:
     if part == "captures":
         url, log_url = where.database("captures"), where.database("log")
         kept.captures = [
             captures(url, log_url, writers, form, options.seconds / 3)
-            for writers in options.writers
+            for writers in WRITERS
             for form in FORMS
         ]
         console.print(captures_grid(kept.captures).rich("Capture"))
     elif part == "latency":
-        rates = sorted({max(1, round(options.rate * share)) for share in SHARES})
+        rates = sorted({max(1, round((options.rate or 1) * share)) for share in SHARES})
         kept.latency = [
             latency(where, max(10, round(rate * options.seconds)), rate) for rate in rates
         ]
         console.print(latency_grid(kept.latency).rich("All the way"))
     else:
-        kept.backlog = backlog(where, options.n)
+        kept.backlog = backlog(where, options.events)
         console.print(backlog_grid(kept.backlog).rich("A backlog"))

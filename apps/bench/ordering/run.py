@@ -3,7 +3,6 @@
 import tempfile
 import time
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,7 +12,8 @@ from rich.table import Table
 
 from bench import machine
 from bench.cluster import Cluster, Sent
-from bench.engine import own_broker
+from bench.engine import broker_of
+from bench.options import Options
 from bench.ordering.work import CONCURRENCY, ROWS, Row, least
 from bench.programs import start, worker
 from soak.check import read
@@ -22,26 +22,11 @@ LONGEST = 120.0
 """Seconds that a row may take before it counts as failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrderingOptions:
-    """events: of each row. repeats: of each row, of which the best counts. rows: their names."""
-
-    events: int
-    repeats: int
-    rows: tuple[str, ...]
-    broker: str | None
-    folder: Path
-
-
-def run(options: OrderingOptions, console: Console) -> int:
+def run(options: Options, console: Console) -> int:
     """Returns the exit status: 0 where every output was right."""
-    options.folder.mkdir(parents=True, exist_ok=True)
     table = Table("row", "seconds", "bound", "ratio", "goal", "bound of real work", "published")
-    if options.broker is None:
-        with own_broker(options.folder, console) as address:
-            wrong = _measure(options, address, table, console)
-    else:
-        wrong = _measure(options, options.broker, table, console)
+    with broker_of(options, console) as address:
+        wrong = _measure(options, address, table, console)
     console.print(f"{options.events} events, {CONCURRENCY} workers, load {machine.load()}")
     console.print(table)
     for line in wrong:
@@ -49,9 +34,9 @@ def run(options: OrderingOptions, console: Console) -> int:
     return 1 if wrong else 0
 
 
-def _measure(options: OrderingOptions, broker: str, table: Table, console: Console) -> list[str]:
+def _measure(options: Options, broker: str, table: Table, console: Console) -> list[str]:
     wrong: list[str] = []
-    for row in (row for row in ROWS if row.name in options.rows):
+    for row in (row for row in ROWS if not options.rows or row.name in options.rows):
         took = []
         for _ in range(options.repeats):
             seconds, real, faults = once(row, options.events, broker, options.folder)

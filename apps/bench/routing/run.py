@@ -5,7 +5,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from uuid import uuid4
@@ -14,9 +13,10 @@ from rich.console import Console
 
 from bench import machine
 from bench.cluster import Cluster
-from bench.engine import own_broker
+from bench.engine import broker_of
+from bench.options import Options
 from bench.programs import Program, start, worker
-from bench.report import Grid, number
+from bench.report import Grid, machine_grid, number
 from bench.routing.units import units_per_second
 from bench.routing.work import PARTITIONS, messages
 from bench.timing import Timing, watch
@@ -29,27 +29,13 @@ GOAL = 35_000
 """Messages per second through three rules on one core."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoutingOptions:
-    """n: messages of a row. repeats: of each row, of which the median counts."""
-
-    n: int
-    repeats: int
-    broker: str | None
-    folder: Path
-    page: Path
-
-
-def run(options: RoutingOptions, console: Console) -> int:
+def run(options: Options, console: Console) -> int:
     """Returns the exit status."""
-    options.folder.mkdir(parents=True, exist_ok=True)
-    if options.broker is not None:
-        return _run(options, options.broker, console)
-    with own_broker(options.folder, console) as address:
+    with broker_of(options, console) as address:
         return _run(options, address, console)
 
 
-def _run(options: RoutingOptions, broker: str, console: Console) -> int:
+def _run(options: Options, broker: str, console: Console) -> int:
     before, routed = machine.load(), dict[tuple[int, int], Timing]()
     console.print("Warming up: runs that do not count …")
     for rules in (0, 3):
@@ -73,7 +59,7 @@ def _run(options: RoutingOptions, broker: str, console: Console) -> int:
     rates = [[_name(rules), *(number(routed[rules, each].rate, 0) for each in PROCESSES),
               number(1e6 / routed[rules, 1].cpu, 0)] for rules in RULES]  # fmt: skip
     facts = machine.facts() | {
-        "messages of a row, repeats": f"{options.n:,}, {options.repeats}",
+        "messages of a row, repeats": f"{options.events:,}, {options.repeats}",
         "load average before and after": f"{before}, {machine.load()}",
     }
     grids = {
@@ -85,7 +71,7 @@ def _run(options: RoutingOptions, broker: str, console: Console) -> int:
             ["messages of a unit", *(f"{each:,}" for each in UNITS)],
             [[f"into {name}", *(number(each, 0) for each in some)] for name, some in units.items()],
         ),
-        "Where": Grid(["machine and software", ""], [[*each] for each in facts.items()]),
+        "Where": machine_grid(facts),
     }
     for title, grid in grids.items():
         console.print(grid.rich(title))
@@ -105,7 +91,7 @@ def _goal(what: str, figure: float, least: float) -> list[str]:
     return [what, f"at least {number(least, digits)}", number(figure, digits), met]
 
 
-def _routed(options: RoutingOptions, broker: str, rules: int, processes: int) -> Timing:
+def _routed(options: Options, broker: str, rules: int, processes: int) -> Timing:
     cluster, prefix = Cluster(broker), f"routing-{uuid4().hex[:8]}"
     cluster.create({f"{prefix}.in": PARTITIONS, f"{prefix}.out": PARTITIONS})
     command = worker("bench.topologies.routing")
@@ -119,7 +105,7 @@ def _routed(options: RoutingOptions, broker: str, rules: int, processes: int) ->
 
     with tempfile.TemporaryDirectory(dir=options.folder, ignore_cleanup_errors=True) as data:
         try:
-            with cluster.held_back(f"{prefix}.in", messages(options.n)):
+            with cluster.held_back(f"{prefix}.in", messages(options.events)):
                 for each in range(processes):
                     told = {"ROUTING": f"{prefix} {rules} {broker} {data}/{each}"}
                     running.append(start(prefix, command, options.folder / f"{prefix}.log", told))
@@ -128,15 +114,15 @@ def _routed(options: RoutingOptions, broker: str, rules: int, processes: int) ->
                     time.sleep(0.2)
                 time.sleep(3)
             out = [(f"{prefix}.out", each) for each in range(PARTITIONS)]
-            return watch(cluster, out, options.n, lambda: sum(p.cpu for p in running), check)
+            return watch(cluster, out, options.events, lambda: sum(p.cpu for p in running), check)
         finally:
             for program in running:
                 program.stop()
             cluster.delete(prefix)
 
 
-def _units(options: RoutingOptions, media: Mapping[str, Medium], into: str, size: int) -> float:
-    found, count = [], max(10, min(1_000, options.n // (2 * size)))
+def _units(options: Options, media: Mapping[str, Medium], into: str, size: int) -> float:
+    found, count = [], max(10, min(1_000, options.events // (2 * size)))
     tables = {name: each.table for name, each in media.items()}
     cluster = Cluster(tables["kafka"]["broker"])
     for _ in range(options.repeats):

@@ -1,17 +1,15 @@
 """`scripts/bench spark`: run the scenarios, show the figures, write the page."""
 
 import shutil
-from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 
 from bench import machine, report
 from bench.bench import Bench
 from bench.cluster import Cluster
-from bench.engine import measure, own_broker, problems
+from bench.engine import broker_of, measure, problems
+from bench.options import Options
 from bench.results import Result, load, save
 from bench.spark import stores
 from bench.spark.registry import GOALS, SCENARIOS
@@ -25,20 +23,7 @@ The broker, the stores and Spark share the cores of one machine.
 [Materializing](materializing.md) explains the sinks."""
 
 
-@dataclass(frozen=True, slots=True)
-class SparkOptions:
-    """What was chosen. events: records, rows or events of a scenario. The rest is as in Options."""
-
-    events: int
-    repeats: int
-    scenarios: Sequence[str]
-    install: bool
-    broker: str | None
-    folder: Path
-    page: Path
-
-
-def run(options: SparkOptions, console: Console) -> int:
+def run(options: Options, console: Console) -> int:
     """Measure; return the exit status: 1 where a sample is void. Raises LocalError."""
     if options.install and stores.missing():
         console.print("Installing PostgreSQL's JDBC driver …")
@@ -60,7 +45,7 @@ def run(options: SparkOptions, console: Console) -> int:
         options.page.write_text(report.page(SCENARIOS.values(), results, GOALS, _HEAD, ""))
 
     with ExitStack() as stack:
-        address = options.broker or stack.enter_context(own_broker(options.folder, console))
+        address = stack.enter_context(broker_of(options, console))
         bench = Bench(Cluster(address), options.folder, options.events, {}, results)
         stack.callback(bench.forget)
         for name in options.scenarios:

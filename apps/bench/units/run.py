@@ -1,15 +1,14 @@
 """Run the bench of units: measure on a broker, check every order, show the table."""
 
 import asyncio
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import median, quantiles
 
 from rich.console import Console
 from rich.table import Table
 
 from bench import machine
-from bench.engine import own_broker
+from bench.engine import broker_of
+from bench.options import Options
 from bench.units.measure import Measured, idle_units, partition_bound, shared, waiting_units
 
 CONSUMERS = 50
@@ -23,26 +22,13 @@ IDLE = 50.0
 """MB that 100,000 idle units may take."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnitsOptions:
-    """messages: of each measurement. repeats: of which the median counts."""
-
-    messages: int
-    repeats: int
-    broker: str | None
-    folder: Path
-
-
-def run(options: UnitsOptions, console: Console) -> int:
+def run(options: Options, console: Console) -> int:
     """Returns the exit status: 0 where every order was right."""
-    options.folder.mkdir(parents=True, exist_ok=True)
-    if options.broker is None:
-        with own_broker(options.folder, console) as address:
-            return asyncio.run(_measure(options, address, console))
-    return asyncio.run(_measure(options, options.broker, console))
+    with broker_of(options, console) as address:
+        return asyncio.run(_measure(options, address, console))
 
 
-async def _measure(options: UnitsOptions, broker: str, console: Console) -> int:
+async def _measure(options: Options, broker: str, console: Console) -> int:
     table = Table("measurement", "figure", "goal")
     wrong: list[str] = []
 
@@ -57,11 +43,11 @@ async def _measure(options: UnitsOptions, broker: str, console: Console) -> int:
         hand_over = [second for each in runs for second in each.hand_over]
         return Measured(median(rates), hand_over)
 
-    few = max(options.messages // 5, 200)
+    few = max(options.events // 5, 200)
     bound = await partition_bound(broker, few)
     table.add_row("one consumer of the partition, 1 ms", f"{bound.rate:,.0f}/s", "")
     for units in (1, 10, 1_000):
-        found = await rate(units, CONSUMERS, few if units == 1 else options.messages)
+        found = await rate(units, CONSUMERS, few if units == 1 else options.events)
         table.add_row(
             f"{units:,} units, {CONSUMERS} consumers, 1 ms",
             f"{found.rate:,.0f}/s, {found.rate / bound.rate:.1f} ×",
@@ -81,7 +67,7 @@ async def _measure(options: UnitsOptions, broker: str, console: Console) -> int:
     for turn in range(max(options.repeats, PAIRS)):
         rates = {}
         for bad in (True, False) if turn % 2 else (False, True):
-            found = await shared(broker, options.messages, 1_000, CONSUMERS, poisoned=bad)
+            found = await shared(broker, options.events, 1_000, CONSUMERS, poisoned=bad)
             wrong += found.wrong
             rates[bad] = found.rate
         costs.append(1 - rates[True] / rates[False])
@@ -91,7 +77,7 @@ async def _measure(options: UnitsOptions, broker: str, console: Console) -> int:
     idle, waiting = idle_units(100_000), waiting_units(100_000)
     table.add_row("100,000 idle units", f"{idle:.1f} MB", f"< {IDLE:.0f} MB {_met(idle < IDLE)}")
     table.add_row("100,000 units with a message of 100 bytes", f"{waiting:.0f} MB", "")
-    console.print(f"{options.messages} messages, load {machine.load()}")
+    console.print(f"{options.events} messages, load {machine.load()}")
     console.print(table)
     for line in wrong:
         console.print(line)

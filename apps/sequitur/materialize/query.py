@@ -1,13 +1,12 @@
 """The materializer's streaming query: output topics in, batches of a sink out."""
 
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -16,18 +15,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sequitur.materialize.dead_rows import DeadRows
 from sequitur.materialize.report import Done, Report
-from sequitur.spark.checkpoints import checkpoint_topics, committed_batch
 from sequitur.spark.exceptions import SPARK_ERRORS
-from stores.sinks import Applied, Batch, OnDead, OutputRecord, Sink, StoreError
+from stores.sinks import Batch, OnDead, OutputRecord, Sink, StoreError
 from stores.sinks.records import check_batch
-from topology.model.counted import counted
-from topology.spark.fetching import FETCHING
+from topology.spark.batch_handler import BatchHandler, Stopped, read_topics, tell_dead
+from topology.spark.checkpoint import Checkpoint
+from topology.spark.clock import parse_offsets
 
 LOOK_SECONDS = 0.5
 CHANGED_SECONDS = 2.0
 """Between two looks at whether the topology was deployed anew."""
-COMMIT_SECONDS = 5.0
-"""How long a stop waits for Spark to note the last batch; if it did not, the batch is replayed."""
 STOP_SECONDS = 15
 """How long a stop waits for what else Spark has in hand, such as a broker that does not answer."""
 
@@ -55,51 +52,22 @@ class Settings:
     status: Path | None = None
 
 
-class Stopped(Exception):
-    """A batch that was not begun, since the query is being stopped."""
-
-
-class Writer:
-    """Hands the query's batches to the sink, one at a time, and adds up what became of them.
-
-    error: why the last batch failed, if it did.
-    """
+class Writer(BatchHandler):
+    """Hands the query's batches to the sink, and adds up what became of them."""
 
     def __init__(self, sink: Sink, on_dead: OnDead | None = None, done: Done | None = None) -> None:
+        super().__init__()
         self.sink = sink
         self.on_dead = on_dead
         self.done = Done() if done is None else done
-        self.number = -1
-        self.error: Exception | None = None
-        self.stopping = False
-        self.busy = Lock()
 
-    def __call__(self, frame: DataFrame, number: int) -> None:
-        """Apply one batch; called by Spark in a thread of its own."""
-        with self.busy:
-            if self.stopping:
-                raise Stopped
-            began = time.monotonic()
-            try:
-                context = frame.sparkSession.sparkContext
-                query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
-                records = _records(frame.toArrow())
-                applied = self.sink.apply(records, Batch(query, number), self.on_dead)
-            except Exception as error:
-                self.error = error
-                raise
-            self.done.add(number, applied, time.monotonic() - began)
-            self.number = number
-            _warn(applied)
-
-
-def _warn(applied: Applied) -> None:
-    if applied.dead:
-        log.warning(
-            "%s could not be applied, in the table _dead; the first: %s",
-            counted(applied.dead, "record"),
-            applied.reason,
-        )
+    def handle(self, frame: DataFrame, number: int) -> None:
+        began = time.monotonic()
+        context = frame.sparkSession.sparkContext
+        query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
+        applied = self.sink.apply(_records(frame.toArrow()), Batch(query, number), self.on_dead)
+        self.done.add(number, applied, time.monotonic() - began)
+        tell_dead(log, applied)
 
 
 def _records(table: pa.Table) -> Iterator[OutputRecord]:
@@ -110,25 +78,9 @@ def _records(table: pa.Table) -> Iterator[OutputRecord]:
 def start(
     spark: SparkSession, settings: Settings, writer: Callable[[DataFrame, int], None]
 ) -> StreamingQuery:
-    """Start the query.
-
-    Topics are subscribed by a pattern that matches just their names, because a topic that does not
-    exist yet ends a plain subscription with an error, and is waited for by this one.
-    """
-    reader = spark.readStream.format("kafka").options(
-        **{
-            "kafka.bootstrap.servers": settings.broker,
-            "subscribePattern": "^(?:" + "|".join(map(re.escape, settings.topics)) + ")$",
-            "startingOffsets": "earliest",
-            "failOnDataLoss": "true",
-            "maxOffsetsPerTrigger": str(settings.max_rows),
-            **FETCHING,
-            **settings.kafka,
-            "kafka.isolation.level": "read_committed",
-        }
-    )
+    """Start the query."""
     return (
-        reader.load()
+        read_topics(spark, settings.broker, settings.topics, settings.max_rows, settings.kafka)
         .select("topic", "partition", "offset", "value")
         .writeStream.foreachBatch(writer)
         .option("checkpointLocation", settings.checkpoint)
@@ -154,18 +106,20 @@ def materialize(
     dead = settings.dead_topic
     on_dead = DeadRows(spark, settings.broker, dead, settings.kafka) if dead else None
     writer = Writer(sink, on_dead, report.done)
-    committed = committed_batch(spark, settings.checkpoint)
-    query = start(spark, _with_known_topics(spark, settings), writer)
+    checkpoint = Checkpoint(spark, settings.checkpoint)
+    committed = checkpoint.committed
+    query = start(spark, _with_known_topics(checkpoint, settings), writer)
     again = False
     try:
-        if committed is not None:
+        if committed >= 0:
             with writer.busy:
                 check_batch(Batch(query.id, committed + 1), sink.last_batch(query.id))
         again = _follow(query, report, stop, changed)
         if again or stop.is_set():
             # Spark would report the end of the query, and a batch that is not begun, as errors.
             with _silent(spark, again):
-                _finish(query, writer)
+                writer.finish(query)
+                query.stop()
         error = writer.error or (None if again else query.exception())
     except SPARK_ERRORS as gone:
         error = writer.error or gone
@@ -189,9 +143,11 @@ def _silent(spark: SparkSession, again: bool) -> Iterator[None]:
         spark.sparkContext.setLogLevel(level)
 
 
-def _with_known_topics(spark: SparkSession, settings: Settings) -> Settings:
+def _with_known_topics(checkpoint: Checkpoint, settings: Settings) -> Settings:
     """Settings that go on with what the checkpoint has begun: Spark leaves no topic away."""
-    known = checkpoint_topics(spark, settings.checkpoint)
+    noted, known = checkpoint.offsets(checkpoint.planned), set[str]()
+    with suppress(ValueError):  # as a note is before anything was read
+        known |= parse_offsets(noted or "").ends.keys()
     more = sorted(known - set(settings.topics))
     if more:
         log.info(
@@ -214,18 +170,3 @@ def _follow(
     if not again:
         report.look(query, last=True)
     return again
-
-
-def _finish(query: StreamingQuery, writer: Writer) -> None:
-    """Let the batch in hand end, let Spark note it, and stop the query."""
-    with writer.busy:
-        writer.stopping = True
-        until = time.monotonic() + COMMIT_SECONDS
-        while query.isActive and time.monotonic() < until and _batch(query) < writer.number:
-            time.sleep(0.02)
-    query.stop()
-
-
-def _batch(query: StreamingQuery) -> int:
-    progress = query.lastProgress
-    return -1 if progress is None else progress["batchId"]

@@ -1,7 +1,6 @@
 """`sequitur route audit`: each message consumed is routed, unrouted or failed, by the topics."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,16 +10,18 @@ import click
 from aiokafka import TopicPartition
 
 from sequitur.cli.options import COUNT
-from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
-from sequitur.kafka.login import worker_login
-from sequitur.route.control import Control, ControlLog, control_of, controls
+from sequitur.route.control import ControlLog
 from sequitur.route.loading import load_rules
-from sequitur.route.router_file import STAGE, RouterFile, load_router
+from sequitur.route.on_router import RouterAt, on_router
+from sequitur.route.router_file import STAGE
+from topology.declaration.route import Route
 from topology.declaration.topology import Topology
 from topology.engine.intake import IntakeCounts
-from topology.engine.route_task import endpoint_topic
-from topology.faust import App, compile
+from topology.engine.route_task import REDRIVEN, endpoint_topic
+from topology.engine.state.rows import split_buffer_key
+from topology.faust import App
+from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.clients import connected_consumer, partitions_of, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
 from topology.model.ending import wait_for_stop
@@ -29,49 +30,28 @@ from topology.model.origin_headers import ORIGIN
 from topology.routing import RULES_HEADER
 from topology.routing.audit import Place, RouteAudit
 
-logger = logging.getLogger("route")
-
 
 @click.command()
-@controls
+@on_router
 @click.option("--rules", multiple=True, metavar="N=FILE", help="Rules of an older version.")
 @click.option("--most", type=COUNT, default=1_000_000, show_default=True, help="Of a partition.")
-def audit(
-    router: str,
-    rules: tuple[str, ...],
-    most: int,
-    broker: str | None,
-    kafka_properties: Path | None,
-) -> int:
+def audit(at: RouterAt, rules: tuple[str, ...], most: int) -> int:
     """Account for each message that ROUTER consumed: routed, unrouted or failed.
 
     It counts by the topics, and routes again what is still there. It reads the last
     --most messages of each partition, which the memory has to hold.
 
-    Ends with status 1 where a message is lost, doubled, somewhere else, failed, or
-    not checked, where counts do not agree, or a process is silent or none runs
+    Ends with status 1 where a message is lost, doubled, somewhere else, failed, parked,
+    or not checked, where counts do not agree, or a process is silent or none runs
     though there are messages to route.
     """
-    log_to_stderr()
-    try:
-        file = load_router(Path(router))
-        login = worker_login(broker or file.broker, kafka_properties)
-        control = control_of(router, broker, kafka_properties)
-        return asyncio.run(_audit(file, login, control, rules, most))
-    except (*MISTAKES, ValueError) as error:
-        return cannot(error, logger)
+    return asyncio.run(_audit(at, rules, most))
 
 
-async def _audit(
-    file: RouterFile,
-    login: Mapping[str, Any],
-    control: Control,
-    given: tuple[str, ...],
-    most: int,
-) -> int:
-    path, topology = file.path, file.topology()
-    app = compile(topology, **login)
-    log = await control.read(listen=True)
+async def _audit(at: RouterAt, given: tuple[str, ...], most: int) -> int:
+    path, app = Path(at.name), at.app()
+    topology = app.engine.topology
+    log = await at.control().read(listen=True)
     known = {int(n): load_rules(Path(at), int(n)) for n, at in map(_version, given)}
     wrongs = []
     version = log.agreement.version
@@ -90,7 +70,11 @@ async def _audit(
     print("\n".join([*audit.lines(), *(f"WRONG: {each}" for each in wrongs)]))
     if lag:
         print(f"not consumed yet: {lag:,} messages")
-    return BAD_NEWS if wrongs or audit.wrong or audit.failed or audit.unchecked else DONE
+    return (
+        BAD_NEWS
+        if wrongs or audit.wrong or audit.failed or audit.unchecked or audit.parked
+        else DONE
+    )
 
 
 async def _read(
@@ -117,6 +101,9 @@ async def _read(
             if place in done
         }
         inside = {(*place,): span for place, span in ranges.items()}
+        async for aside in _aside(app, route):
+            if aside[2] in inside.get(aside[:2], ()):
+                audit.set_aside(aside)
         topics = sorted(await consumer.topics())
         for topic in topics:
             refused = topic == topology.malformed_topic
@@ -133,7 +120,7 @@ async def _read(
                         if refused:
                             audit.refused(place)
                         elif (version := headers.get(RULES_HEADER, b"")).isdigit():
-                            audit.made(place, topic, int(version))
+                            audit.made(place, topic, int(version), redriven=REDRIVEN in headers)
                         else:
                             wrongs.append(f"{topic}/{record.partition}/{record.offset}: no rules")
         for place, span in ranges.items():
@@ -145,7 +132,7 @@ async def _read(
                 for each in some
             ]
             taken: IntakeCounts = done[place].taken
-            audit.partition(messages, taken.rules or route.rules.number)
+            audit.partition(messages, taken.rules or route.rules.number, parks=route.parks)
             found = audit.consumed - counts[0], audit.failed - counts[1]
             if not span.start and found != (taken.read, taken.malformed):
                 wrongs.append(
@@ -154,6 +141,17 @@ async def _read(
                 )
         audit.left()
         return sum(ends[p] - (done[p].offset if p in done else firsts[p]) for p in places)
+
+
+async def _aside(app: App, route: Route) -> AsyncIterator[Place]:
+    """The places of what is parked."""
+    if route.tables:
+        async with DurableState(app) as durable:
+            for table in route.tables:
+                for number in range(route.partitions):
+                    rows = await durable.rows(table.name, number, lambda key, _: key[:1] == b"b")
+                    for key in rows:
+                        yield table.topic, number, split_buffer_key(key)[1]
 
 
 async def _all(consumer: Any, topic: str, wrongs: list[str]) -> AsyncIterator[Any]:

@@ -17,7 +17,9 @@ from topology.routing.configuration import keymaps_from, only
 from topology.routing.transformations import known
 
 _PLACES = ("file", "function", "query")
-ROUTER = ("name", "site", "broker", "partitions", "trails", "trail_function", "attempts")
+ROUTER = (
+    *("name", "site", "broker", "partitions", "trails", "trail_function", "attempts", "parks"),
+)
 """What the table `[router]` may have."""
 MOST_ROWS = 10_000_000
 """Rows that a keymap may have."""
@@ -36,9 +38,12 @@ def load_rules(path: Path, number: int = 1) -> RuleSet:
         DeclarationError: what is wrong, and where.
         OSError: a file cannot be read.
     """
-    data = without_places(read_router(path))
+    read = read_router(path)
+    data, about = without_places(read), read.get("router")
+    given = about if isinstance(about, Mapping) else {}
+    site, unit = (str(given.get(each, "")) for each in ("site", "name"))
     try:
-        return rules_from(data, number, _tables(data, path))
+        return rules_from(data, number, _tables(data, path), site=site, unit=unit)
     except DeclarationError as error:
         raise DeclarationError(f"{path}: {error}") from None
 

@@ -8,6 +8,7 @@ partitions = 4              # of its sources, where their topics have to be made
 trails = "log"              # or "topic": in NAME.router.trails, with the transaction
 trail_function = "m:f"      # sees each trail, and returns what is written; None to drop it
 attempts = 1                # of a message whose module or transformation fails
+parks = false               # true: what fails is set aside with its stream, until it is redriven
 """
 
 from collections.abc import Mapping
@@ -39,7 +40,7 @@ class RouterFile:
         broker: host:port, None for that of the environment.
         partitions: of its sources.
         to: destination → topic.
-        more: `trails`, `trail_function` and `attempts` of `Topology.route`.
+        more: `trails`, `trail_function`, `attempts` and `parks` of `Topology.route`.
     """
 
     path: Path
@@ -96,7 +97,7 @@ def load_router(path: Path) -> RouterFile:
                 if kind == "destination" and "address" in part:
                     to[place] = part["address"]
         partitions = given.get("partitions", 4)
-        more = {each: given[each] for each in ("trails", "attempts") if each in given}
+        more = {each: given[each] for each in ("trails", "attempts", "parks") if each in given}
         if (function := given.get("trail_function")) is not None:
             more["trail_function"] = load("router: trail_function", function, "a function")
         return RouterFile(

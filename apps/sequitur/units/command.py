@@ -17,7 +17,14 @@ from sequitur.units.forward import forward
 from sequitur.units.paths import paths
 from sequitur.units.process import status_of, units_token
 from sequitur.units.work import work
-from stores.units import QueueSettings, ServerSettings, UnitAdministration, UnitError, UnitServer
+from stores.units import (
+    QueueSettings,
+    ServerSettings,
+    UnitAdministration,
+    UnitError,
+    UnitServer,
+    forget_subscriber,
+)
 from stores.units.naming import checked_name
 from topology.model.printable import printable
 
@@ -172,6 +179,26 @@ def status(
         return BAD_NEWS if bad else DONE
 
     return _asked(destination, group, broker, kafka_properties, work)
+
+
+@command.command()
+@_of
+@click.option("--parked", is_flag=True, help="Delete its parked messages too.")
+def forget(
+    destination: str, group: str, broker: str | None, kafka_properties: Path | None, parked: bool
+) -> int:
+    """Forget a subscriber that is gone for good. Its servers have ended.
+
+    Paths of units wait for all subscribers that are known.
+    """
+
+    def run() -> int:
+        login = kafka_login(broker, kafka_properties)
+        rows = asyncio.run(forget_subscriber(login, destination, group, parked=parked))
+        print(f"{printable(group)} is forgotten: {rows} rows deleted")
+        return DONE
+
+    return status_of(run)
 
 
 def _action(name: str, text: str, *options: Callable[..., Any]) -> None:

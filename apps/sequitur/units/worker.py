@@ -9,9 +9,12 @@ followers, until the redelivery limit poisons its unit.
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from contextvars import copy_context
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from stores.units import DeliveryLost, OutgoingMessage, UnitConsumer, UnitDelivery, UnitError
@@ -22,6 +25,7 @@ from topology.declaration.ordered_stage import OrderedStage
 from topology.declaration.policies.error import Advance
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.engine.output.handling import Handling
+from topology.faust.worker.handler_threads import HandlerThreads
 from topology.model.changes import acollected, collected
 from topology.model.ending import end_tasks
 from topology.model.event import Event, Record
@@ -49,8 +53,9 @@ def stage_for_units(topology: Topology, name: str) -> OrderedStage:
     faults = {
         "its handler takes a state, but the next message of a unit may go to any process; make it "
         "handler(event), and keep the state in SQL": view.stateful,
-        "units have an order of their own; leave out all options of the order but workers and "
-        "run_in='tasks' or 'threads'": work.rules != CommitRules()
+        "units have an order of their own; leave out all options of the order but workers, "
+        "time_limit and run_in='tasks' or 'threads'": replace(work.rules, time_limit=None)
+        != CommitRules()
         or work.touches is not None
         or work.run_in not in ("tasks", "threads"),
         "the unit servers say what becomes of failed messages; leave error out, and see their "
@@ -77,8 +82,10 @@ class UnitWorkers:
             UnitConsumer(stage.topic, group, kafka, token, mode="transacted", **more)
             for _ in range(min(stage.work.workers, SESSIONS))
         ]
-        # Asyncio's own has as few threads as the machine has processors, and some more.
-        self._threads = ThreadPoolExecutor(len(self._consumers), "unit-workers")
+        # As many again may run on, as no thread can be ended.
+        self._threads = HandlerThreads(2 * len(self._consumers), "unit worker")
+        self._left: set[Future[Any]] = set()
+        """What runs on although its message is another's by now."""
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Work until told to stop; then return what is not complete. Raises UnitError."""
@@ -89,7 +96,7 @@ class UnitWorkers:
             await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
             await end_tasks(stopping, *tasks)
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.close()
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
@@ -129,6 +136,12 @@ class UnitWorkers:
                 self._name, delivery.offset, delivery.member, printable(reason, 400),
             )  # fmt: skip
             await consumer.roll_back(reason=reason)
+        if len(self._left) >= len(self._consumers):
+            raise UnitError(
+                f"{self._name}: {len(self._left)} handlers in threads run on, whose messages were"
+                " given up: only the end of the process ends them. Look at what they wait for, and"
+                " start it again"
+            )
 
     async def _handled(self, delivery: UnitDelivery) -> list[tuple[str, Out]]:
         """Topic and record of all that the handler yields."""
@@ -152,13 +165,13 @@ class UnitWorkers:
             except StopIteration as error:  # no future can hold one
                 raise HandlerError("the handler raised StopIteration") from error
 
-        if stage.work.run_in == "threads":
-            loop, run = asyncio.get_running_loop(), copy_context().run
-            items = await loop.run_in_executor(self._threads, run, handle)
-        else:
-            result = handler(attempt)
-            many = hasattr(result, "__aiter__")
-            items = await acollected(result) if many else collected(await result or ())
+        async with self._time_limit():
+            if stage.work.run_in == "threads":
+                items = await self._in_thread(partial(copy_context().run, handle))
+            else:
+                result = handler(attempt)
+                many = hasattr(result, "__aiter__")
+                items = await acollected(result) if many else collected(await result or ())
         unit = CommitUnit(stage.topic, delivery.member, now=now)
         handling = Handling(stage.view, unit, lambda stream: None)
         handling.write(event, items)
@@ -169,6 +182,26 @@ class UnitWorkers:
             for topic, records in outputs.items()
             for record in records
         ]
+
+    @asynccontextmanager
+    async def _time_limit(self) -> AsyncIterator[None]:
+        limit = self._stage.work.rules.time_limit
+        try:
+            async with asyncio.timeout(limit) as ending:
+                yield
+        except TimeoutError:
+            if not ending.expired():  # it is the handler's own
+                raise
+            raise HandlerError(f"the handler took longer than time_limit={limit:g} s") from None
+
+    async def _in_thread(self, handle: Callable[[], list[Any]]) -> list[Any]:
+        future = self._threads.submit(handle)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            if not future.done():
+                self._left.add(future)
+                future.add_done_callback(self._left.discard)
 
     def _send(self, consumer: UnitConsumer, topic: str, record: Out) -> None:
         key, value, _, headers = record

@@ -7,6 +7,7 @@ store what is forwarded already. So an agent may be killed anywhere, and so may 
 
 import asyncio
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
@@ -23,7 +24,7 @@ from stores.db.urls import said
 from stores.message import Message
 from stores.units.errors import UnitError
 from stores.units.forward.store import UnitStore
-from stores.units.kafka.producer import UnitProducer
+from stores.units.kafka.producer import UnitProducer, UnitSender
 from stores.units.kafka.records import OutgoingMessage, key_of, read_headers
 from stores.units.kafka.row_log import RowKey, restore_rows, row_key
 from stores.units.kafka.topics import ROW_BYTES, dead_topic, rows_topic
@@ -36,6 +37,8 @@ MANY = 250
 """Messages of a transaction."""
 MANY_BYTES = 2 << 20
 """Bytes of them: over a slow line, too, it ends before Kafka aborts it for its age."""
+ENTERED = 1_000
+"""Units whose routes it keeps while there is something to forward."""
 LOOK = 0.1
 """Seconds until an empty store is looked at again."""
 AGAIN = 1.0
@@ -75,8 +78,10 @@ class ForwardingAgent:
         self.destination, self._path, self._kafka = destination, store, dict(kafka)
         self._routing: Literal["hash", "path"] = routing
         self._token = token
-        self._refused: set[int] = set()
-        """Sequences of messages that the topic does not take."""
+        self._refused: Counter[int] = Counter()
+        """By sequence: how often a message was too large, for the topic, then for the dead one."""
+        self._entered: dict[str, UnitSender] = {}
+        """Units of what was sent last: their routes are kept."""
         self.counts: Counter[str] = Counter()
         """forwarded, and refused: how many since it began."""
         self._told, self._told_at = 0, 0.0
@@ -129,6 +134,7 @@ class ForwardingAgent:
             transactional_id=f"units-forward/{self.destination}/{store.name}",
             max_request_size=ROW_BYTES,
         )
+        self._entered.clear()
         try:
             await routes.start()
             await sender.start()  # which fences the agent before, and ends its transaction
@@ -138,10 +144,12 @@ class ForwardingAgent:
                 if found := await asyncio.to_thread(store.read, MANY, MANY_BYTES):
                     await self._send(routes, sender, subject, found)
                     await asyncio.to_thread(store.forget, found)
-                    self._refused.difference_update(each.sequence for each in found)
+                    for each in found:
+                        self._refused.pop(each.sequence, None)
                 if not found or time.monotonic() - self._told_at > TOLD:
                     await self._tell(store)
                 if not found:
+                    self._entered.clear()
                     await _pause(stopped, LOOK)
         finally:
             # Side by side: who waits for the one may be cancelled before it begins with the other.
@@ -176,10 +184,17 @@ class ForwardingAgent:
         """Send messages and their place, in one transaction. Raises KafkaError, UnitError."""
         sent: list[asyncio.Future[Any]] = []
         refused = 0
+        named = [each.headers["unit"] for each in messages if "unit" in each.headers]
+        units = {read_headers([("unit", each.encode())]).unit for each in named}
+        for unit in await routes._enter(units):
+            self._entered.pop(unit.name, None)
+            self._entered[unit.name] = unit
+        for name in list(self._entered)[:-ENTERED]:
+            del self._entered[name]
         await sender.begin_transaction()
         try:
             for each in messages:
-                if each.damage is not None or each.sequence in self._refused:
+                if each.damage is not None or self._refused[each.sequence]:
                     sent.append(await self._give_up(sender, each))
                     refused += 1
                     continue
@@ -211,14 +226,20 @@ class ForwardingAgent:
         large = [
             each
             for each, future in zip(messages, sent, strict=False)
-            if not future.cancelled() and isinstance(future.exception(), MessageSizeTooLargeError)
+            if not future.cancelled()
+            and isinstance(future.exception(), MessageSizeTooLargeError)
+            and self._refused[each.sequence] < 2
         ]
         if large:
-            self._refused.add(max(large, key=lambda each: len(each.content)).sequence)
+            self._refused[max(large, key=lambda each: len(each.content)).sequence] += 1
 
     async def _give_up(self, sender: AIOKafkaProducer, message: Message) -> "asyncio.Future[Any]":
-        """Send to the dead topic what the destination does not take."""
+        """Send to the dead topic what the destination does not take; or that it is in a file."""
         reason = message.damage or "the destination does not take messages of its size"
+        content = message.content
+        if self._refused[message.sequence] > 1:
+            kept = await asyncio.to_thread(self._keep, message)
+            content, reason = b"", f"{reason}, nor does this topic: its content is in {kept}"
         unit = message.headers.get("unit")
         logger.error(
             "message %d of %s goes to %s: %s; what follows it in unit %s goes on",
@@ -227,9 +248,19 @@ class ForwardingAgent:
         headers = [(name, text.encode()) for name, text in message.headers.items()]
         headers += [("unit-outcome", b"refused"), ("unit-reason", reason.encode())]
         sent: asyncio.Future[Any] = await sender.send(
-            dead_topic(self.destination), message.content, key_of(unit), headers=headers
+            dead_topic(self.destination), content, key_of(unit), headers=headers
         )
         return sent
+
+    def _keep(self, message: Message) -> Path:
+        """Keep a message's content beside the store, on disk when it returns; where."""
+        store = Path(self._path).absolute()
+        place = store.with_name(f"{store.name}.{self.destination}.{message.sequence}")
+        with open(place, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(message.content)
+            file.flush()
+            os.fsync(file.fileno())
+        return place
 
     async def _tell(self, store: UnitStore) -> None:
         """Say how far it is, where that has changed."""

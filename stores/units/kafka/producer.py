@@ -245,6 +245,23 @@ class UnitProducer:
             )
         return await self.unit(name).send(found)
 
+    async def _enter(self, units: Iterable[str | None]) -> list[UnitSender]:
+        """Be in these units as long as somebody has what this returns.
+
+        The path service is asked for all routes together. Raises UnitError if it does not give one.
+        """
+        senders = [self.unit(name) for name in units if name is not None]
+        if self._routes is not None:
+            asked = (self._routes.acquire(each.name) for each in senders)
+            holds = await asyncio.gather(*asked, return_exceptions=True)
+            for hold in holds:
+                if not isinstance(hold, BaseException):
+                    hold.release()
+            for hold in holds:
+                if isinstance(hold, BaseException):
+                    raise hold
+        return senders
+
     async def _home(self, unit: str) -> int:
         """The member on which a unit lives."""
         if self._routes is None:

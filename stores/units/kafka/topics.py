@@ -182,6 +182,20 @@ async def members_of(kafka: Mapping[str, Any], destinations: Iterable[str]) -> d
         await wait_for_stop(admin.close())
 
 
+async def members_there(kafka: Mapping[str, Any], destination: str) -> tuple[int, int]:
+    """The partitions of a destination, and of its topic of rows.
+
+    Raises UnitError if it has none: no unit server of it ever ran.
+    """
+    admin = AIOKafkaAdminClient(**kafka)
+    await admin.start()
+    try:
+        await _topics(admin, rows := rows_topic(destination))
+        return await _partitions(admin, destination), await _partitions(admin, rows)
+    finally:
+        await wait_for_stop(admin.close())
+
+
 async def _topics(admin: AIOKafkaAdminClient, wanted: str) -> set[str]:
     """All topics. A broker may hear of one that was just made a moment after its maker."""
     for _ in range(LOOKS):

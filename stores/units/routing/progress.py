@@ -8,7 +8,8 @@ class SubscriberProgress:
 
     def __init__(self) -> None:
         self._positions: dict[tuple[str, int], int] = {}
-        self._groups: set[str] = set()
+        self._groups: dict[str, set[tuple[int, str]]] = {}
+        """Subscriber → its rows by which it is known."""
         self._marked: set[tuple[str, int, str]] = set()
         self._parked: dict[tuple[str, int, int], str] = {}
 
@@ -21,8 +22,15 @@ class SubscriberProgress:
             subject: of the row.
             value: as JSON has it; None deletes the row.
         """
-        if subject in (("owner",), ("position",)):
-            self._groups.add(group)
+        match subject, value:
+            case ("owner" | "position" as kind,), None | {"forgotten": True}:
+                self._positions.pop((group, member), None)
+                self._groups.get(group, set()).discard((member, kind))
+                if not self._groups.get(group):
+                    self._groups.pop(group, None)
+                return
+            case ("owner" | "position" as kind,), _:
+                self._groups.setdefault(group, set()).add((member, kind))
         match subject, value:
             case ("position",), {"position": int(position)}:
                 self._positions[group, member] = position

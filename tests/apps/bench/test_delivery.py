@@ -6,13 +6,12 @@ from uuid import uuid4
 import pytest
 
 from bench.__main__ import options
-from bench.capture import Rate
 from bench.delivery.backlog import Backlog, backlog
+from bench.delivery.captures import Rate
 from bench.delivery.filling import STREAMS, fill
 from bench.delivery.kept import PARTS, Kept
 from bench.delivery.latency import Latency, latency
 from bench.delivery.page import goals_grid, page
-from bench.delivery.run import DeliveryOptions
 from bench.delivery.stage import CONTENT, Stage
 from checkout.postgres import Postgres
 from stores.db.engines import open_engine
@@ -24,8 +23,7 @@ from tests.conftest import BrokerAddress
 
 def test_options() -> None:
     found = options(["delivery", "--n", "5_000", "--rate", "10", "--seconds", "2"])
-    assert isinstance(found, DeliveryOptions)
-    assert (found.n, found.rate, found.seconds) == (5000, 10, 2.0)
+    assert (found.events, found.rate, found.seconds) == (5000, 10, 2.0)
 
 
 def test_the_page_says_what_was_measured_and_what_was_missed() -> None:

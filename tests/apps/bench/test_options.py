@@ -1,16 +1,9 @@
 import pytest
 
-from bench.__main__ import options as any_options
-from bench.engine import SCENARIOS, Options
+from bench.__main__ import options
+from bench.engine import SCENARIOS
 from bench.peers.registry import PEERS
-from bench.spark.run import SparkOptions
 from sequitur.local.home import ROOT
-
-
-def options(arguments: list[str]) -> Options:
-    chosen = any_options(arguments)
-    assert isinstance(chosen, Options)
-    return chosen
 
 
 def test_by_default_everything_is_measured_at_full_size() -> None:
@@ -52,7 +45,6 @@ def test_what_does_not_fit_is_refused(
 
 
 def test_the_data_side_has_scenarios_of_its_own() -> None:
-    chosen = any_options(["spark", "--scenario", "sinks", "--n", "2000"])
-    assert isinstance(chosen, SparkOptions)
+    chosen = options(["spark", "--scenario", "sinks", "--n", "2000"])
     assert (chosen.scenarios, chosen.events) == (["sinks"], 2000)
     assert chosen.page == ROOT / "docs" / "benchmarks-spark.md"

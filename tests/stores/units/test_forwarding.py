@@ -210,6 +210,26 @@ async def test_what_the_destination_does_not_take_goes_to_the_dead_and_the_rest_
     assert await everything_in(there, f"{there.name}.dead", 1) == [large]
 
 
+async def test_what_the_dead_topic_does_not_take_either_is_kept_in_a_file_and_the_rest_goes_on(
+    small: Destination, path: Path
+) -> None:
+    there = small
+    admin = AdminClient({"bootstrap.servers": there.kafka["bootstrap_servers"]})
+    dead = NewTopic(f"{there.name}.dead", 1, 1, config={"max.message.bytes": "40000"})
+    admin.create_topics([dead])[dead.topic].result()
+    large = [random.Random(seed).randbytes(60_000 + seed) for seed in (1, 2)]
+    async with StoredProducer(there.name, path) as producer:
+        await producer.unit("u").send_all([b"1", *large, b"2"])
+    async with forwarding(there, path) as agent:
+        await emptied(path, there.name)
+        assert agent.counts == {"forwarded": 2, "refused": 2}
+    assert await everything_in(there, there.name, 2) == [b"1", b"2"]
+    assert await everything_in(there, dead.topic, 2) == [b"", b""]
+    kept = sorted(path.parent.glob(f"{path.name}.{there.name}.[0-9]*"))
+    assert [each.read_bytes() for each in kept] == large
+    assert {each.stat().st_mode & 0o777 for each in kept} == {0o600}
+
+
 async def test_a_killed_agent_and_a_broker_away_lose_overtake_and_double_nothing(
     destination: Create, path: Path
 ) -> None:

@@ -86,3 +86,19 @@ def test_a_path_stays_while_a_subscriber_is_behind_or_has_parked_something() -> 
     progress.take("h", 0, ("unit", "u"), None)
     progress.take("h", 0, ("message", 2), None)
     assert progress.kept() == set()
+
+
+def test_a_subscriber_that_was_forgotten_holds_no_path() -> None:
+    progress = SubscriberProgress()
+    for group in ("here", "gone"):
+        progress.take(group, 0, ("owner",), {"url": "http://h", "epoch": 3})
+        progress.take(group, 0, ("position",), {"position": 5 if group == "gone" else 9})
+        progress.take(group, 1, ("owner",), {"url": "http://h", "epoch": 3})
+        progress.take(group, 1, ("position",), {"position": 5})
+    assert not progress.passed(0, 7)
+    for member in (0, 1):
+        progress.take("gone", member, ("owner",), {"epoch": 3, "forgotten": True})
+        progress.take("gone", member, ("position",), None)
+    assert (progress.passed(0, 7), progress.backlog(0, 10)) == (True, 1)
+    progress.take("gone", 1, ("owner",), {"url": "http://h", "epoch": 4})
+    assert not progress.passed(0, 7), "it has come back"

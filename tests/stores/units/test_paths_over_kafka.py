@@ -17,6 +17,7 @@ from stores.units import (
     PathAdministration,
     PathServer,
     PathSettings,
+    QueueSettings,
     UnitAdministration,
     UnitElsewhere,
     UnitError,
@@ -117,6 +118,48 @@ async def test_a_path_outlives_the_service_and_goes_with_the_last_message(
             assert left == {}, "its producer has left, and nothing waits"
             with pytest.raises(UnitError, match="has no path"):
                 await admin.path("a")
+
+
+async def test_a_subscriber_that_is_gone_holds_paths_until_it_is_forgotten(
+    destination: Create, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = destination(2)
+    gone, park = f"{there.name}-gone", QueueSettings(redelivery_limit=0)
+
+    async def forget(*more: str) -> str:
+        words = ["units", "forget", "--destination", there.name, "--group", gone, *more]
+        words += ["--broker", there.kafka["bootstrap_servers"]]
+        caplog.clear()
+        found = await asyncio.to_thread(CliRunner().invoke, sequitur, words)
+        return found.output + caplog.text
+
+    async with (
+        paths(there),
+        there.server(),
+        there.consumer() as consumer,
+        PathAdministration(there.name, there.kafka, TOKEN) as admin,
+    ):
+        async with (
+            there.producer(**ROUTED) as producer,
+            there.server(group=gone, queue=park),
+            there.consumer(group=gone) as other,
+        ):
+            await producer.unit("u").send(b"1")
+            await (await received(other)).roll_back(reason="it is bad")
+            assert "runs, or has ended" in await forget()
+            await (await received(consumer)).done()
+        assert "has 1 parked messages" in await forget()
+        assert "u" in await admin.paths()
+        assert "is forgotten" in await forget("--parked")
+        async with asyncio.timeout(20):
+            while await admin.paths():
+                await asyncio.sleep(0.1)
+        assert "nothing is known" in await forget()
+        async with there.server(group=gone) as back:
+            async with asyncio.timeout(20):
+                while len(back.owners) < 2:
+                    await asyncio.sleep(0.1)
+            assert [each.epoch for each in back.owners.values()] == [2, 2]
 
 
 async def test_without_the_path_service_sending_fails_clearly(destination: Create) -> None:

@@ -142,3 +142,32 @@ def test_what_is_parked_never_fills_the_memory_of_its_owner() -> None:
     desk.complete("one", desk.take("one"))
     desk.fail("one", times=1)
     assert desk.queue.status("a").state == "parked"
+
+
+def test_a_poisoned_unit_of_a_thousand_costs_a_delivery_and_a_row_each_time_it_comes_again() -> (
+    None
+):
+    def work(*units: str) -> tuple[list[str], int, int, int]:
+        desk = Desk(redelivery_limit=None, redelivery_delay=0.05)
+        desk.open("one")
+        desk.send(*units, *[f"u{n % 1_000}" for n in range(6_000)])
+        others, failed, rows, ranges = list[str](), 0, 0, 0
+        while len(others) < 6_000:
+            desk.wait(1 / 1_500)  # so many messages a second
+            delivery = desk.take("one")
+            if delivery.message.unit == "bad":
+                failed += 1
+                desk.queue.roll_back("one", [delivery.number], desk.now)
+            else:
+                others.append(str(delivery.message.unit))
+                desk.queue.complete("one", [delivery.number], desk.now)
+            if len(others) % 50 == 0:
+                changes = desk.commit()
+                rows, ranges = rows + len(changes.rows), max(ranges, len(changes.done))
+        return others, failed, rows, ranges
+
+    alone, _, none, _ = work()
+    others, failed, rows, ranges = work("bad", "bad")
+    assert others == alone, "nobody waits for it, and nobody overtakes another for its sake"
+    assert failed / len(others) < 0.02
+    assert (none, rows <= failed, ranges) == (0, True, 1)

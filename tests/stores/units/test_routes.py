@@ -1,12 +1,15 @@
 """A producer's routes: held under a lease, given back when nothing is on its way by them."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from stores.db.steady_clock import elapsed
 from stores.units.errors import MemberUnavailable, SendRefused
+from stores.units.forward.agent import ForwardingAgent
+from stores.units.kafka.producer import UnitProducer
 from stores.units.kafka.routes import Hold, Routes
 
 
@@ -138,5 +141,45 @@ async def test_who_began_to_wait_later_waits_on_when_another_gives_up() -> None:
         assert not second.done()
         service.down = False
         (await second).release()
+    finally:
+        await routes.close()
+
+
+async def test_the_agent_asks_for_the_routes_of_all_that_it_sends_together() -> None:
+    async def nothing() -> None: ...
+
+    async def partitions_for(_: str) -> set[int]:
+        return {2}
+
+    async def send(*_: object, **__: object) -> asyncio.Future[None]:
+        sent = asyncio.get_running_loop().create_future()
+        sent.set_result(None)
+        return sent
+
+    service = Service()
+    producer = UnitProducer("d", {}, routing="path", token="a-token")
+    sender: Any = SimpleNamespace(
+        begin_transaction=nothing, commit_transaction=nothing, partitions_for=partitions_for,
+        send=send,
+    )  # fmt: skip
+    routes = producer._routes = await routes_of(service)
+    routes._uses = producer._units.__contains__
+    agent = ForwardingAgent("d", "store.db", {}, routing="path", token="a-token")
+    messages: list[Any] = [
+        SimpleNamespace(
+            sequence=n, captured_at=n, headers={"unit": f"u{n}"}, content=b"", damage=None
+        )
+        for n in range(250)
+    ]
+    try:
+        await agent._send(producer, sender, ("forwarded", "s"), messages)
+        assert agent.counts["forwarded"] == 250
+        assert len(service.asked) < 10
+        await asyncio.sleep(service.lease)
+        assert service.left() == [], "what comes next may be of the same units"
+        agent._entered.clear()
+        async with asyncio.timeout(5):
+            while len(service.left()) < 250:
+                await asyncio.sleep(0.01)
     finally:
         await routes.close()

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from topology.diagnostics.explain.bad_news import MALFORMED, Trouble
+from topology.diagnostics.explain.bad_news import MALFORMED, PLACES, Trouble
 from topology.engine.intake import IntakeCounts
+from topology.model.counted import counted
 from topology.model.printable import printable
 
 SHARE = 0.01
@@ -46,7 +47,10 @@ class SourceTotals:
         return self.malformed / max(1, (self.taken or self.read).read)
 
     def trouble(self, share: float = SHARE) -> Trouble | None:
-        """What is said of malformed messages, if their share is as large as this one."""
+        """What is said of parked messages, and of malformed ones if their share is this large."""
+        if self.read.parked:
+            what = f"{counted(self.read.parked, 'message')} {PLACES['parked']}"
+            return Trouble(self.named, "parked", what)
         if not self.malformed or self.share < share:
             return None
         sample = f"; lately: {printable(self.sample, 300)}" if self.sample else ""

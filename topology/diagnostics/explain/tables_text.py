@@ -99,7 +99,8 @@ def _source(source: SourceTotals) -> str:
     taken = source.read if source.taken is None else source.taken
     unknown, events = "unknown", counted(taken.events, "event")
     if source.routed:
-        unknown, events = "without a destination", f"{taken.events} routed"
+        parked = f"{taken.parked} parked, " if taken.parked else ""
+        unknown, events = "without a destination", f"{parked}{taken.events} routed"
     text = (
         f"{source.named}: {counted(taken.read, 'message')}, of them {taken.malformed} "
         f"malformed, {taken.unknown} {unknown}, {events}"

@@ -96,6 +96,14 @@ class RouteStep(Step):
         self._place = place
         self._clock = clock
 
+    @property
+    def has_urgent_work(self) -> bool:  # type: ignore[override]
+        return self.task.parked is not None and bool(self.task.parked.releasing)
+
+    def table(self, name: str) -> PartitionTable:
+        assert self.task.parked is not None
+        return self.task.parked.table
+
     async def take(self, records: Sequence[Message]) -> CommitUnit:
         return self.task.process(records, self._clock())
 
@@ -103,3 +111,7 @@ class RouteStep(Step):
         unit = CommitUnit(*self._place) if unit is None else unit
         unit.next_offset, unit.intake = position, encode_intake(self.task.intake)
         return unit
+
+    async def fire(self, position: int) -> CommitUnit | None:
+        unit = self.task.release(self._place, self._clock())
+        return None if unit is None else self.move(position, unit)

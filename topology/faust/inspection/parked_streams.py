@@ -1,5 +1,7 @@
 """The parked streams of a topology."""
 
+from collections.abc import AsyncIterator
+from itertools import groupby
 from typing import Any
 
 from topology.diagnostics.explain import of_waiting
@@ -9,6 +11,8 @@ from topology.diagnostics.explain.parked_streams import (
     parked_of,
     reason_of,
 )
+from topology.engine.parked_messages import parked_message
+from topology.engine.state.rows import split_buffer_key
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of
 from topology.faust.inspection.work import parked_at_work
@@ -19,6 +23,8 @@ LIMIT = 50
 
 async def parked(app: Any, *, view: str = "", scan: int | None = None) -> ParkedStreams:
     """List the parked streams of all views, or of one, the oldest first, each with what failed.
+
+    With all views come the stages that route, under the names of their tables.
 
     Args:
         app: what `compile` made; no worker is needed, and none is disturbed.
@@ -40,6 +46,8 @@ async def parked(app: Any, *, view: str = "", scan: int | None = None) -> Parked
                 task = await durable.task(each, number, of_waiting)
                 found += parked_of(task, number)
         found += await parked_at_work(durable, views)
+        if not view:
+            found += [each async for each in _of_routes(durable)]
         aside = ParkedStreams(
             durable.now, sorted(found, key=lambda one: (one.since, one.view, one.stream))
         )
@@ -55,3 +63,18 @@ async def parked(app: Any, *, view: str = "", scan: int | None = None) -> Parked
             if tail.cut and len(reasons) < len(wanted):
                 aside.unseen.append(tail.cut)
         return aside
+
+
+async def _of_routes(durable: DurableState) -> AsyncIterator[ParkedStream]:
+    """What stages that route have parked, with reasons; the offset stands for the sequence."""
+    for route in durable.topology.routes.values():
+        for table in route.tables:
+            for number in range(route.partitions):
+                rows = await durable.rows(table.name, number, lambda key, _: key[:1] == b"b")
+                for stream, keys in groupby(sorted(rows), lambda key: split_buffer_key(key)[0]):
+                    first, *behind = keys
+                    message, reason, since = parked_message(rows[first])
+                    waiting = 1 + len(behind)
+                    yield ParkedStream(
+                        table.name, number, stream, since, message.offset, waiting, reason
+                    )

@@ -173,4 +173,5 @@ def _sum(parts: list[IntakeCounts]) -> IntakeCounts:
         sum(part.unknown for part in parts),
         held=sum(part.held for part in parts),
         passed=sum(part.passed for part in parts),
+        parked=sum(part.parked for part in parts),
     )

@@ -58,6 +58,8 @@ def needed(topology: Topology, changelogs: Mapping[str, str], keep_days: float) 
             yield own(route.control, 2, compact=True)
         if route.trails:
             yield own(route.trails, route.partitions, keep_days=keep_days)
+        for table in route.tables:
+            yield own(changelogs[table.name], route.partitions, compact=True)
     for name in topology.side_topics:
         yield own(name, 1, keep_days=keep_days)
     config = {"message.timestamp.type": "LogAppendTime", "retention.ms": retention(1)}

@@ -224,6 +224,10 @@ class Engine:
             for number in self.tables.partitions(stage.name):
                 if TopicPartition(stage.topic, number) not in mine:
                     await self.tables.close(stage.name, number)
+        for table in (each for route in self.topology.routes.values() for each in route.tables):
+            for number in self.tables.partitions(table.name):
+                if TopicPartition(table.topic, number) not in mine:
+                    await self.tables.close(table.name, number)
         for view in self.topology.views.values():
             for number in self.tables.partitions(view.name):
                 if (view.of.name, number) not in have:

@@ -26,6 +26,7 @@ class RouteRefusals(Refusals):
 
     Attributes:
         found: offset → why its message fails.
+        forgiven: how many orders to let streams go were heeded, each of which forgets these.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class RouteRefusals(Refusals):
         super().__init__(app, group, source, partitions, {})
         self._destinations = destinations
         self.found: dict[int, str] = {}
+        self.forgiven = 0
 
     async def note(self, unit: CommitUnit, error: KafkaError) -> None:
         """Let the messages fail of which something is refused, when they are read again."""

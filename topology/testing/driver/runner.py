@@ -8,6 +8,7 @@ from typing import Any
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit
+from topology.engine.parked_messages import ParkedMessages
 from topology.engine.partition.pending_redelivery import RedeliveryQueue
 from topology.engine.route_task import RouteTask
 from topology.engine.stream_task import RekeyTask, StreamTask
@@ -52,6 +53,10 @@ class InProcessRunner:
             for route in topology.routes.values()
             for topic in route.topics
         }
+        for route in topology.routes.values():
+            for each in route.tables:
+                parked = ParkedMessages(each.name, storage.stores[each.name])
+                self.routed[each.topic].parked = parked
 
     @property
     def inputs(self) -> list[str]:

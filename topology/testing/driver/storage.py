@@ -28,6 +28,8 @@ class DriverStorage:
     def __init__(self, topology: Topology, store: StoreRules = "any") -> None:
         self.topology = topology
         self.stores = {name: MemoryTable() for name in topology.views}
+        for route in topology.routes.values():
+            self.stores.update((each.name, MemoryTable()) for each in route.tables)
         self.topics: dict[str, list[Record]] = defaultdict(list)
         declared = [table for view in topology.views.values() for table in view.tables]
         self.read_store = ReadStore(declared, store)

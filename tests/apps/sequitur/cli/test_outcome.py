@@ -16,7 +16,7 @@ STORE = ["--read-store", "sqlite:///read.db"]
 CHECKPOINT = ["--checkpoint", "checkpoint"]
 QUICK = [
     word
-    for option in ("default.api.timeout.ms=3000", "request.timeout.ms=2000", "max.block.ms=3000")
+    for option in ("default.api.timeout.ms=1000", "request.timeout.ms=900", "max.block.ms=1000")
     for word in ("--kafka-option", f"kafka.{option}")
 ]
 _CLOSED = "import sys; sys.modules[{0!r}] = None; from sequitur.cli.main import run; run()"

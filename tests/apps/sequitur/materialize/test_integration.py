@@ -40,7 +40,7 @@ def _url(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
     return f"{kind}:///{folder}/store"
 
 
-@pytest.mark.parametrize(("kind", "kills"), [("sqlite", 2), ("postgresql", 1), ("delta", 1)])
+@pytest.mark.parametrize(("kind", "kills"), [("sqlite", 1), ("postgresql", 1), ("delta", 1)])
 def test_kills_and_a_lost_checkpoint_leave_the_tables_exactly_right(
     kind: str,
     kills: int,

@@ -10,11 +10,12 @@ import pytest
 
 from sequitur.cli.main import main
 from sequitur.materialize.outputs import load_topology, named, outputs_of
-from sequitur.materialize.query import Settings, Stopped, Writer
+from sequitur.materialize.query import Settings, Writer
 from stores.sinks import DeadRecord, StoreError
 from stores.sinks.contract import ORDERS, TOPIC, order
 from stores.sinks.sql.sqlite import SqliteSink
 from topology import DeclarationError
+from topology.spark.batch_handler import Stopped
 
 STORE = ["--read-store", "sqlite:///read.db"]
 

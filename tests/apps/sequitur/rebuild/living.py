@@ -241,7 +241,7 @@ class Living(Worker):
 class Load(threading.Thread):
     """Sends more and more, until it is told to end."""
 
-    def __init__(self, living: Living, events: Input, size: int = 100, pause: float = 0.1) -> None:
+    def __init__(self, living: Living, events: Input, size: int = 100, pause: float = 0.5) -> None:
         super().__init__(daemon=True)
         self._living, self._events, self._size, self._pause = living, events, size, pause
         self._ended = threading.Event()

@@ -58,7 +58,7 @@ def drawn(data: st.DataObject, found: Spoiled, *topics: str) -> tuple[list[Recor
 
 
 OUTPUTS = ("shop.one", "shop.two")
-APART = ("conflicts", "reopened", "dropped", "rebuilt", "unrouted")
+APART = ("conflicts", "reopened", "dropped", "rebuilt")
 """Counts of what happened, to which no records belong."""
 
 

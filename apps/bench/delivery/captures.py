@@ -1,11 +1,10 @@
-"""What capture costs a producer: `python -m bench.capture`.
+"""What capture costs a producer.
 
 Writers, each a process of its own, insert orders into PostgreSQL, one a transaction, with and
 without capturing a message in it; then the same by two-phase commit, with the log in another
-database of the server. The server runs beside, with the settings that it comes with.
+database of the server.
 """
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,7 +15,6 @@ from typing import Any
 
 from sqlalchemy import Connection, create_engine, make_url, text
 
-from checkout.postgres import Postgres
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.two_phase.coordinator import Coordinator
@@ -106,25 +104,3 @@ def _write(
         order(done + 20)
         done += 1
     results.put(done / took)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Measure, and print a table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m bench.capture", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="each; default: %(default)s")
-    options = parser.parse_args(arguments)
-    print("| writers | transactions/s without capture | with | with, into another database |")
-    print("|---|---|---|---|")
-    with Postgres({}) as server:
-        url, log_url = server.new_database("shop"), server.new_database("log")
-        for writers in (1, 16):
-            rates = [
-                captures(url, log_url, writers, form, options.seconds).per_second
-                for form in ("none", "one", "two")
-            ]
-            print(f"| {writers} | " + " | ".join(f"{rate:,.0f}" for rate in rates) + " |")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,0 +1,92 @@
+"""`sequitur route parked|redrive|unpark`: streams that a router has set aside."""
+
+import asyncio
+import time
+
+import click
+
+from sequitur.cli.options import PERIOD
+from sequitur.cli.statuses import BAD_NEWS, DONE
+from sequitur.route.control import who
+from sequitur.route.on_router import RouterAt, on_router
+from sequitur.route.router_file import STAGE
+from topology.diagnostics.explain.parked_streams import ParkedStreams, parked_text
+from topology.faust.inspection import parked as parked_in
+from topology.model.counted import counted
+from topology.model.errors import DeclarationError
+from topology.model.printable import printable
+from topology.routing import Release
+
+_streams = click.argument("streams", nargs=-1)
+_reason = click.option("--reason", default="", help="Why; it is kept in the control topic.")
+_wait = click.option("--wait", type=PERIOD, default="60s", show_default=True)
+
+
+@click.command()
+@on_router
+def parked(at: RouterAt) -> int:
+    """List the parked streams of ROUTER, a file. Ends with status 1 if there are any.
+
+    A stream is "=KEY", or "-" for what has no key; what failed is the offset.
+    """
+    found = asyncio.run(parked_in(at.app()))
+    print(parked_text(found, len(found.streams)))
+    return BAD_NEWS if found.streams else DONE
+
+
+@click.command()
+@on_router
+@_streams
+@_reason
+@_wait
+@click.option("--all", "every", is_flag=True, help="All streams that are parked.")
+def redrive(at: RouterAt, streams: tuple[str, ...], every: bool, reason: str, wait: float) -> int:
+    """Route parked STREAMS of ROUTER again, in order, from what failed on.
+
+    Whatever comes meanwhile is behind it. Ends with status 1 if one is parked still.
+    """
+    return _let_go(at, streams, reason, wait, every=every, without=False)
+
+
+@click.command()
+@on_router
+@_streams
+@_reason
+@_wait
+def unpark(at: RouterAt, streams: tuple[str, ...], reason: str, wait: float) -> int:
+    """Let parked STREAMS of ROUTER go on without what failed, which goes to the malformed topic.
+
+    Ends with status 1 if one is parked still, by what fails next.
+    """
+    return _let_go(at, streams, reason, wait, every=False, without=True)
+
+
+def _let_go(
+    at: RouterAt, streams: tuple[str, ...], reason: str, wait: float, *, every: bool, without: bool
+) -> int:
+    if bool(streams) == every:
+        raise DeclarationError("name the streams as `sequitur route parked` has them")
+    app = at.app()
+    before = asyncio.run(parked_in(app))
+    topics = {each.name: each.topic for each in app.engine.topology.routes[STAGE].tables}
+    chosen = [each for each in before.streams if every or each.stream in streams]
+    if missing := {*streams} - {each.stream for each in chosen}:
+        raise DeclarationError(f"not parked: {', '.join(map(printable, sorted(missing)))}")
+    for each in chosen:
+        place = topics[each.view], each.partition, each.stream, each.sequence
+        asyncio.run(at.control().order(Release(*place, without, who(), reason), 1.0))
+    mine = {(each.view, each.partition, each.stream): each.since for each in chosen}
+    until = time.monotonic() + wait
+    while True:
+        after = asyncio.run(parked_in(app))
+        still = {(each.view, each.partition, each.stream): each for each in after.streams}
+        left = [still[place] for place in mine if place in still]
+        # Whatever failed again is parked anew, at another time.
+        waiting = any(still[it].since == since for it, since in mine.items() if it in still)
+        if not waiting or time.monotonic() > until:
+            break
+        time.sleep(0.5)
+    print(f"{counted(len(chosen) - len(left), 'stream')} went on")
+    if left:
+        print(parked_text(ParkedStreams(after.now, left), len(left)))
+    return BAD_NEWS if left else DONE
