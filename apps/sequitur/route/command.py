@@ -106,11 +106,7 @@ def _tried(
 def check(rules: Path) -> int:
     """Check RULES and the tables that they name."""
     found = load_rules(rules)
-    parts = {
-        "source": found.sources,
-        "rule": found.rules,
-        "destination": found.destinations,
-    }
+    parts = {"source": found.sources, "rule": found.rules, "destination": found.destinations}
     has = ", ".join(counted(len(part), name) for name, part in parts.items())
     print(f"{rules}: {has}; digest {found.digest[:12]}")
     return DONE
