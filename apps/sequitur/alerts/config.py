@@ -1,5 +1,6 @@
 """The TOML file of `sequitur alerts`: what is watched, the patterns, and their actions."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -135,10 +136,15 @@ def read_config(path: Path) -> AlertsConfig:
     return found
 
 
+_ADDRESS = re.compile(r"\S+:[0-9]{1,5}")
+
+
 def _check_action(where: str, action: Action) -> None:
     given = [each for each in (action.smtp, action.webhook, action.command) if each]
     if len(given) != 1:
         raise DeclarationError(f"{where}: give one of smtp, webhook and command")
+    if action.smtp and not _ADDRESS.fullmatch(action.smtp):
+        raise DeclarationError(f"{where}: smtp is host:port, such as mail.example:587")
     if action.smtp and not (action.sender and action.to):
         raise DeclarationError(f"{where}: an e-mail needs from and to")
     if action.webhook and not action.webhook.startswith(("http://", "https://")):
