@@ -11,7 +11,6 @@ from aiokafka import TopicPartition
 
 from sequitur.cli.options import COUNT
 from sequitur.cli.statuses import BAD_NEWS, DONE
-from sequitur.route.control import ControlLog
 from sequitur.route.loading import load_rules
 from sequitur.route.on_router import RouterAt, on_router
 from sequitur.route.router_file import STAGE
@@ -29,6 +28,9 @@ from topology.model.errors import DeclarationError
 from topology.model.origin_headers import ORIGIN
 from topology.routing import RULES_HEADER
 from topology.routing.audit import Place, RouteAudit
+
+MOST_VERSIONS = 100
+"""Versions that differ from the current one in endpoints alone, and are checked by it."""
 
 
 @click.command()
@@ -61,12 +63,20 @@ async def _audit(at: RouterAt, given: tuple[str, ...], most: int) -> int:
         )
         if current.digest == log.agreement.digest:
             known[version] = current
+            for number, then in list(log.decided.items())[
+                -MOST_VERSIONS:
+            ]:  # with who listened then
+                made = current.with_endpoints(max(1, number), then.endpoints.values())
+                if made.digest == then.digest:
+                    known.setdefault(number, made)
         else:
             wrongs.append(f"the tables of {path} are not those of rules {version}; reload them")
     to = topology.routes[STAGE].to
     audit = RouteAudit(known, lambda each: endpoint_topic(to[each.destination], each))
     lag = await _read(app, topology, audit, most, wrongs)
-    wrongs += _of_processes(log, lag)
+    wrongs += [f"process {each} is silent" for each in log.silent()]
+    if lag and not log.agreement.processes:
+        wrongs.append("no process runs, and there are messages to route")
     print("\n".join([*audit.lines(), *(f"WRONG: {each}" for each in wrongs)]))
     if lag:
         print(f"not consumed yet: {lag:,} messages")
@@ -176,13 +186,6 @@ def _origin(value: bytes | None) -> Place | None:
         return topic, int(partition), int(offset)
     except ValueError:
         return None
-
-
-def _of_processes(log: ControlLog, lag: int) -> list[str]:
-    found = [f"process {each} is silent" for each in log.silent()]
-    if lag and not log.agreement.processes:
-        found.append("no process runs, and there are messages to route")
-    return found
 
 
 def _version(text: str) -> tuple[str, str]:

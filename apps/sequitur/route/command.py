@@ -27,6 +27,7 @@ from sequitur.route.control_commands import (
     trails,
     unregister,
 )
+from sequitur.route.listen_command import listen
 from sequitur.route.loading import load_rules
 from sequitur.route.messages import of_file, of_topic
 from sequitur.route.on_router import in_one_line
@@ -61,6 +62,7 @@ for each in (
     trails,
     register,
     unregister,
+    listen,
     parked,
     redrive,
     unpark,
@@ -104,11 +106,7 @@ def _tried(
 def check(rules: Path) -> int:
     """Check RULES and the tables that they name."""
     found = load_rules(rules)
-    parts = {
-        "source": found.sources,
-        "rule": found.rules,
-        "destination": found.destinations,
-    }
+    parts = {"source": found.sources, "rule": found.rules, "destination": found.destinations}
     has = ", ".join(counted(len(part), name) for name, part in parts.items())
     print(f"{rules}: {has}; digest {found.digest[:12]}")
     return DONE

@@ -159,7 +159,8 @@ class RouterProcess:
             if isinstance(said, Release):
                 self.releases.append(said)
         except ValueError as error:
-            logger.warning("%s/0/%d is no control record: %s", *record_place(record), error)
+            place = record.topic, record.offset
+            logger.warning("%s/0/%d is no control record: %s", *place, error)
         at = self.member.agreement
         if at.version != before:
             logger.info("route %s: rules %d are decided", self._route.name, at.version)
@@ -250,8 +251,3 @@ class RouterProcess:
         name, shown = self._route.name, printable(reason, 300)
         logger.error("route %s: rules %d cannot be loaded: %s", name, load.version, shown)
         return self.member.failed(load.version, reason)
-
-
-def record_place(record: Any) -> tuple[str, int]:
-    """The topic and the offset of a record, for the log."""
-    return record.topic, record.offset

@@ -92,6 +92,7 @@ def test_a_keymap_is_a_file_a_query_a_function_or_in_the_rules(tmp_path: Path) -
         ('query = "SELECT 1"', "belong together"),
         ('file = "makers.csv"\ndatabase = "sqlite://"', "belong together"),
         ("file = 3", "give a text"),
+        ('query = "SELECT \'N1\', NULL"\ndatabase = "sqlite://"', "a row has NULL"),
         ('function = "no.such:thing"', "no module 'no'"),
         ("", "has no entries"),
     ],
