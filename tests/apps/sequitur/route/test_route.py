@@ -92,7 +92,6 @@ def test_a_keymap_is_a_file_a_query_a_function_or_in_the_rules(tmp_path: Path) -
         ('query = "SELECT 1"', "belong together"),
         ('file = "makers.csv"\ndatabase = "sqlite://"', "belong together"),
         ("file = 3", "give a text"),
-        ('query = "SELECT \'N1\', NULL"\ndatabase = "sqlite://"', "a row has NULL"),
         ('function = "no.such:thing"', "no module 'no'"),
         ("", "has no entries"),
     ],
@@ -100,6 +99,13 @@ def test_a_keymap_is_a_file_a_query_a_function_or_in_the_rules(tmp_path: Path) -
 def test_a_wrong_keymap_is_named(tmp_path: Path, place: str, reason: str) -> None:
     (tmp_path / "makers.csv").write_text("tail,maker\nN1,boeing\n")
     with pytest.raises(DeclarationError, match=f"rules.toml: .*{reason}"):
+        load_rules(written(tmp_path, place))
+
+
+def test_a_row_with_null_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text(f"sqlite:///{tmp_path}/planes.sqlite")
+    place = f'query = "SELECT 1, NULL"\ndatabase = "@{tmp_path}/url"'
+    with pytest.raises(DeclarationError, match="a row has NULL"):
         load_rules(written(tmp_path, place))
 
 
