@@ -4,6 +4,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from topology.diagnostics.explain.times import lasting
+
 
 @dataclass
 class Round:
@@ -19,7 +21,7 @@ class Round:
         harms = ", ".join(f"{count} × {name}" for name, count in sorted(self.harms.items()))
         return (
             f"seed {self.seed}, {self.way}: {self.messages:,} messages right in "
-            f"{lasts(self.seconds)} after {harms}"
+            f"{lasting(self.seconds * 1000)} after {harms}"
         )
 
 
@@ -58,10 +60,3 @@ def save(file: Path, done: Done) -> None:
     made = file.with_suffix(".new")
     made.write_text(json.dumps(asdict(done)))
     made.replace(file)
-
-
-def lasts(seconds: float) -> str:
-    """A duration for people."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"

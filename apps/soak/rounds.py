@@ -12,7 +12,8 @@ from pathlib import Path
 
 from sequitur.cli.signals import interrupted_by
 from sequitur.local.broker import Broker
-from soak.done import Done, Round, lasts, load, save
+from soak.done import Done, Round, load, save
+from topology.diagnostics.explain.times import lasting
 
 Run = Callable[..., Round]
 """([broker,] way, an empty folder, seed, harms) → the round. Raises RuntimeError with what is
@@ -91,7 +92,7 @@ class Soaking:
         done.rounds.append(found)
         save(home / "done.json", done)
         left = done.seconds / done.harms * (options.harms - done.harms)
-        print(f"{found}; about {lasts(left)} left", flush=True)
+        print(f"{found}; about {lasting(round(left * 1000))} left", flush=True)
 
     def table(self, done: Done) -> str:
         """All rounds, a line for each harm."""
@@ -102,5 +103,5 @@ class Soaking:
         things = sum(each.messages for each in done.rounds)
         return "\n".join(lines) + (
             f"\n{done.harms} harms in {len(done.rounds)} rounds, {things:,} {self.things}, "
-            f"{lasts(done.seconds)}: {self.holds}"
+            f"{lasting(done.seconds * 1000)}: {self.holds}"
         )

@@ -73,6 +73,8 @@ class RouteDescription:
         of_view: whether it is what a view's verbs say of the messages that it sends.
         before: transformations before routing.
         after: transformations after it.
+        reloads: whether later versions may come while it runs.
+        parks: whether what fails parks its stream.
     """
 
     name: str
@@ -84,6 +86,8 @@ class RouteDescription:
     of_view: bool = False
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    reloads: bool = False
+    parks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +153,10 @@ class Description:
                 sent = f"sent to {', '.join(route.topics)}" if route.topics else "that it sends"
                 head = f"  Messages of view {route.name} {sent}"
             steps = [f"transform {each}" for each in route.before]
-            steps += [f"rules {route.version}"] if route.version else []
+            which = "and later ones" if route.reloads else "as declared"
+            steps += [f"rules {route.version} {which}"] if route.version else []
             steps += [f"transform {each}" for each in route.after]
+            steps += ["what fails parks its stream"] if route.parks else []
             lines += [
                 f"{head} ({counted(route.partitions, 'partition')}), {', '.join(steps) or 'as is'}",
                 *(f"    Rule {rule} → {', '.join(ends)}" for rule, ends in route.rules.items()),
@@ -219,6 +225,8 @@ def describe(topology: Graph) -> Description:
             version=route.rules.number,
             rules={rule: route.rules.leads_to(rule) for rule in route.rules.rules},
             to=dict(route.to),
+            reloads=route.reload is not None,
+            parks=route.parks,
         )
         for route in topology.routes.values()
     )

@@ -22,6 +22,7 @@ from topology.faust.worker.retry_until_available import retry_until_available
 from topology.faust.worker.transport import TableManager, Transport
 from topology.faust.worker.watch import Watchdog
 from topology.faust.worker.watch.audit_report import audit_reporter
+from topology.faust.worker.watch.worker_pages import WorkerPages
 from topology.handler_process import home_of
 
 STORES.aliases["sequitur"] = "topology.faust.worker.store:Store"
@@ -36,10 +37,12 @@ class App(faust.App):
     Attributes:
         engine: runs the partitions that the app's consumer group gives to this worker.
         watchdog: reports handlers that block the worker; None until the worker starts.
+        pages: answers over HTTP, where the settings say so.
     """
 
     engine: Engine
     watchdog: Watchdog | None = None
+    pages: WorkerPages | None = None
 
     def _new_transport(self) -> Any:
         return Transport(self.conf.broker_consumer, self)
@@ -53,6 +56,9 @@ class App(faust.App):
         """Wait for the broker, make the topics and begin to watch the handlers."""
         await super().on_start()
         install_log_filters()
+        if self.engine.settings.metrics is not None:
+            self.pages = WorkerPages(self.engine)
+            await self.pages.start(self.engine.settings.metrics)
         await retry_until_available(self.engine.prepare, self.engine.settings.broker)
         Clock.now = time.monotonic
         self.watchdog = Watchdog(f"{socket.gethostname()}/{os.getpid()}", audit_reporter(self))
@@ -69,6 +75,8 @@ class App(faust.App):
         """Watch the handlers no longer."""
         if self.watchdog is not None:
             self.watchdog.stop()
+        if self.pages is not None:
+            await self.pages.stop()
         await super().on_stop()
 
 

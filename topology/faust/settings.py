@@ -42,6 +42,8 @@ class Settings(BaseSettings):
             both; -1 for no bound.
         short_waits: whether what waits for less than some seconds is in memory only, and read
             again from the input by a worker that starts.
+        metrics: the port, or host:port, where the worker answers /metrics, /health and /ready; a
+            port alone is one of this machine's own, 127.0.0.1. Without it nothing listens.
         side_retention_days: days that the side topics (late, dead, errors, parked, malformed,
             unknown, audit) keep their records when they are created; -1 for ever.
     """
@@ -64,6 +66,7 @@ class Settings(BaseSettings):
     replication: int = Field(default=-1, ge=-1)
     read_ahead: float = Field(default=1.0, ge=-1)
     short_waits: bool = False
+    metrics: str | None = None
     side_retention_days: float = Field(default=SIDE_DAYS, le=1e6)
 
     @field_validator("session_timeout", "read_ahead", mode="before")
@@ -72,6 +75,16 @@ class Settings(BaseSettings):
         if value == "-1":
             return -1
         return seconds_of(value) if isinstance(value, str) else value
+
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _address(cls, value: Any) -> str | None:
+        if value is None:
+            return None
+        host, _, port = str(value).rpartition(":")
+        if not (port.isascii() and port.isdigit() and int(port) < 65_536):
+            raise ValueError("it must be a port, or host:port")
+        return f"{host or '127.0.0.1'}:{int(port)}"
 
     @field_validator("side_retention_days")
     @classmethod

@@ -14,7 +14,14 @@ from topology.routing.agreement import (
     Trace,
     Unregister,
 )
-from topology.routing.broadcasts import ACTION, BROADCAST, Listening, Scope
+from topology.routing.broadcasts import (
+    ACTION,
+    BROADCAST,
+    RULES_HEADER,
+    Listening,
+    Scope,
+    broadcast_of,
+)
 from topology.routing.comparison import Comparison, compare
 from topology.routing.conditions import Condition, Nested, all_of, any_of, none_of, when
 from topology.routing.configuration import read_csv, read_json, read_toml, rules_from
@@ -25,7 +32,7 @@ from topology.routing.member import Load, Member
 from topology.routing.rule_set import RuleSet
 from topology.routing.rules import RoutedSource, Rule
 from topology.routing.tables import Keymap, Target, outbound_table
-from topology.routing.trail import RULES_HEADER, Detail, Routing, RuleStep, Trail
+from topology.routing.trail import Detail, Routing, RuleStep, Trail
 from topology.routing.transformations import Transformation
 
 __all__ = [
@@ -73,6 +80,7 @@ __all__ = [
     "XmlKeys",
     "all_of",
     "any_of",
+    "broadcast_of",
     "compare",
     "decode_control",
     "encode_control",

@@ -12,12 +12,18 @@ from topology.routing.conditions import when
 
 Scope = Literal["unit", "site", "all sites"]
 """Whose listeners a broadcast reaches: those of the router's unit, of its site, or all."""
-BROADCAST, ACTION = "sequitur-broadcast", "sequitur-action"
-"""Headers of a broadcast: its id, which begins with the site that it comes from; its actions."""
+RULES_HEADER = "sequitur-rules"
+"""The header of a routed message that names the version of the rules."""
+BROADCAST = "sequitur-broadcast"
+"""The header of a broadcast: its id, which begins with the site that it comes from."""
+ACTION = "sequitur-action"
+"""The header of a broadcast that names what it triggers."""
 NOT_AGAIN = when(header(BROADCAST), exists=False)
 """What a message must meet to be broadcast: that it is not a broadcast already, of any site."""
 LIFETIMES = 1.0, 7 * 86_400.0
 """The shortest and the longest lifetime (s)."""
+LONGEST_ID = 1_000
+"""Bytes of a broadcast's id."""
 MOST_ACTIONS = 100
 """Actions of a listener."""
 
@@ -119,6 +125,24 @@ def checked_broadcast(what: str, scope: object, action: object) -> None:
         raise DeclarationError(f"{what}: broadcast = {printable(repr(scope))}; give {known}")
     if action is not None:
         checked_name(f"{what}: action", action)
+
+
+def broadcast_of(headers: Iterable[tuple[str, bytes | None]]) -> tuple[str, tuple[str, ...]] | None:
+    """The id of a broadcast and the actions that it triggers; None of another message.
+
+    Args:
+        headers: of a record that a router sent. Those that the message brought with it, which may
+            be called the same, stand before the router's own.
+    """
+    own: dict[str, bytes] = {}
+    for name, value in headers:
+        if name == RULES_HEADER:
+            own.clear()
+        own[name] = value or b""
+    if RULES_HEADER not in own or not 0 < len(own.get(BROADCAST, b"")) <= LONGEST_ID:
+        return None
+    actions = own.get(ACTION, b"").decode("ascii", "replace")
+    return own[BROADCAST].decode("utf-8", "replace"), tuple(filter(None, actions.split(",")))
 
 
 def broadcast_headers(

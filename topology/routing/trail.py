@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from topology.model.event import Message
 from topology.model.printable import printable
+from topology.routing.broadcasts import RULES_HEADER
 from topology.routing.compiled import CompiledRule, CompiledTarget
 from topology.routing.conditions import AnyCondition, Condition, leaves
 from topology.routing.introspect.key_values import Keys
@@ -14,8 +15,6 @@ from topology.routing.routing_keys import key_name, tags_of, value_of, value_sho
 Outcome = Literal["routed", "unrouted", "failed"]
 Detail = Literal["none", "fired", "all"]
 """How much a trail tells: there is none, the rules that fired, or all."""
-RULES_HEADER = "sequitur-rules"
-"""The header of a routed message that names the version of the rules."""
 Look = tuple[CompiledRule, Keys, tuple[str, ...], list[CompiledTarget], AnyCondition | None]
 """A rule that looked, the keys that it saw, its tags and targets, the condition that failed."""
 

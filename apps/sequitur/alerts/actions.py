@@ -1,4 +1,4 @@
-"""What an alert triggers: an e-mail, a webhook, or a command."""
+"""What an alert triggers: an e-mail, a webhook, a command, or a function."""
 
 import asyncio
 import logging
@@ -7,13 +7,14 @@ import smtplib
 import ssl
 from collections import deque
 from email.message import EmailMessage
+from typing import Any, Protocol
 
 import aiohttp
 import orjson
 
 from sequitur.alerts.config import Action
-from topology.diagnostics.alerts import Alert
 from topology.model.counted import counted
+from topology.model.dotted import load
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 
@@ -23,6 +24,19 @@ TRIES = 3
 """How often an action is tried for an alert."""
 PAUSE = 2.0
 """Seconds between two tries."""
+
+
+class Told(Protocol):
+    """What an action is carried out for."""
+
+    @property
+    def subject(self) -> str:
+        """One line."""
+        ...
+
+    def as_dict(self) -> dict[str, Any]:
+        """It, for JSON."""
+        ...
 
 
 class ActionFailed(Exception):
@@ -68,8 +82,8 @@ class Actions:
         recent.append(time)
         return True
 
-    async def carry_out(self, name: str, alert: Alert) -> None:
-        """Do it, in several tries; an action that fails is logged and given up."""
+    async def carry_out(self, name: str, alert: Told) -> bool:
+        """Do it, in several tries; one that fails is logged and given up. Says if it is done."""
         action, more = self._actions[name], self.held_back[name]
         self.held_back[name] = 0
         text = str(alert)
@@ -91,12 +105,13 @@ class Actions:
             else:
                 self.done += 1
                 logger.info("action %s (%s): %s", name, action.kind, alert.subject)
-                return
+                return True
         self.failed += 1
         logger.error("action %s (%s) is given up: %s", name, action.kind, alert.subject)
+        return False
 
 
-async def _mail(action: Action, alert: Alert, text: str) -> None:
+async def _mail(action: Action, alert: Told, text: str) -> None:
     message = EmailMessage()
     message["From"], message["To"] = action.sender, ", ".join(action.to)
     message["Subject"] = alert.subject
@@ -124,7 +139,7 @@ def _send(action: Action, message: EmailMessage) -> None:
         server.send_message(message)
 
 
-async def _post(action: Action, alert: Alert, text: str) -> None:
+async def _post(action: Action, alert: Told, text: str) -> None:
     headers = {"Content-Type": "application/json"}
     if action.token:
         headers["Authorization"] = f"Bearer {os.environ[action.token]}"
@@ -139,7 +154,7 @@ async def _post(action: Action, alert: Alert, text: str) -> None:
             raise ActionFailed(f"the answer is {answer.status}")
 
 
-async def _run(action: Action, alert: Alert, text: str) -> None:
+async def _run(action: Action, alert: Told, text: str) -> None:
     process = await asyncio.create_subprocess_exec(
         *action.command,
         stdin=asyncio.subprocess.PIPE,
@@ -156,4 +171,12 @@ async def _run(action: Action, alert: Alert, text: str) -> None:
         raise ActionFailed(f"the command ended with status {process.returncode}")
 
 
-_DO = {"e-mail": _mail, "webhook": _post, "command": _run}
+async def _call(action: Action, alert: Told, text: str) -> None:
+    function = load("function", action.function, "a function")
+    try:
+        await asyncio.to_thread(function, {**alert.as_dict(), "text": text})
+    except Exception as error:
+        raise ActionFailed(f"{type(error).__name__}: {error}") from None
+
+
+_DO = {"function": _call, "e-mail": _mail, "webhook": _post, "command": _run}

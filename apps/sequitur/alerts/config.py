@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from topology.diagnostics.alerts import MOST_COUNT, AlertPattern
 from topology.model.closest import closest
+from topology.model.dotted import load
 from topology.model.duration import seconds_of
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_topic
@@ -22,12 +23,14 @@ Seconds = Annotated[float, BeforeValidator(_seconds)]
 Topic = Annotated[str, BeforeValidator(checked_topic)]
 
 
-class _Table(BaseModel):
+class StrictTable(BaseModel):
+    """A table of a file, in which nothing is that means nothing."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Action(_Table):
-    """What an alert triggers: one of an e-mail, a webhook and a command.
+class Action(StrictTable):
+    """What an alert triggers: one of an e-mail, a webhook, a command and a function.
 
     Attributes:
         smtp: host:port of a mail server.
@@ -39,6 +42,7 @@ class Action(_Table):
         webhook: the URL that is posted to.
         token: the name of the variable that has the bearer token.
         command: a program and its arguments; it reads the alert as JSON.
+        function: `module:function` of the alert as a dictionary, called in a thread.
         time_limit: seconds.
         most: how many alerts at most within `each`; what is beyond is counted.
         each: seconds.
@@ -53,17 +57,19 @@ class Action(_Table):
     webhook: str | None = None
     token: str = ""
     command: tuple[str, ...] = ()
+    function: str = ""
     time_limit: Seconds = 30.0
     most: int = Field(default=20, ge=1, le=10_000)
     each: Seconds = 3600.0
 
     @property
     def kind(self) -> str:
-        """Which of the three it is."""
-        return "e-mail" if self.smtp else "webhook" if self.webhook else "command"
+        """Which of the four it is."""
+        kinds = {"e-mail": self.smtp, "webhook": self.webhook, "function": self.function}
+        return next((kind for kind, given in kinds.items() if given), "command")
 
 
-class Pattern(_Table):
+class Pattern(StrictTable):
     """See `topology.diagnostics.alerts.AlertPattern`."""
 
     name: str = Field(min_length=1, max_length=100)
@@ -76,7 +82,7 @@ class Pattern(_Table):
     actions: tuple[str, ...] = Field(min_length=1)
 
 
-class AlertsConfig(_Table):
+class AlertsConfig(StrictTable):
     """The file.
 
     Attributes:
@@ -115,9 +121,9 @@ def read_config(path: Path) -> AlertsConfig:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DeclarationError(f"{path}: it is no TOML: {error}") from None
     except ValidationError as error:
-        raise DeclarationError(f"{path}: {_first(error)}") from None
+        raise DeclarationError(f"{path}: {first_of(error)}") from None
     for name, action in found.action.items():
-        _check_action(f"{path}: action.{name}", action)
+        check_action(f"{path}: action.{name}", action)
     names = [each.name for each in found.pattern]
     for each in found.pattern:
         if names.count(each.name) > 1:
@@ -135,17 +141,23 @@ def read_config(path: Path) -> AlertsConfig:
     return found
 
 
-def _check_action(where: str, action: Action) -> None:
-    given = [each for each in (action.smtp, action.webhook, action.command) if each]
+def check_action(where: str, action: Action) -> None:
+    """Raises DeclarationError for an action that cannot be carried out."""
+    given = [
+        each for each in (action.smtp, action.webhook, action.command, action.function) if each
+    ]
     if len(given) != 1:
-        raise DeclarationError(f"{where}: give one of smtp, webhook and command")
+        raise DeclarationError(f"{where}: give one of smtp, webhook, command and function")
     if action.smtp and not (action.sender and action.to):
         raise DeclarationError(f"{where}: an e-mail needs from and to")
+    if action.function:
+        load(f"{where}: function", action.function, "a function")
     if action.webhook and not action.webhook.startswith(("http://", "https://")):
         raise DeclarationError(f"{where}: webhook is an http:// or https:// URL")
 
 
-def _first(error: ValidationError) -> str:
+def first_of(error: ValidationError) -> str:
+    """The first thing that is wrong in a file, for people."""
     first: Any = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(str(each) for each in first["loc"])
     return f"{printable(where, 200)}: {printable(first['msg'], 200)}"

@@ -4,16 +4,11 @@ import logging
 import time
 from collections.abc import Callable
 
+from topology.diagnostics.explain.times import lasting
+
 REPORT_SECONDS = 5.0
 
 log = logging.getLogger("rebuild")
-
-
-def lasts(seconds: float) -> str:
-    """A time in words."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 class Progress:
@@ -40,7 +35,7 @@ class Progress:
         """The line: how much is done, and how long the rest takes if it goes on like this."""
         share = f"{100 * done / total:.0f}%" if total else "100%"
         left = self.left(done, total)
-        about = "" if left is None else f", about {lasts(left)} left"
+        about = "" if left is None else f", about {lasting(round(left * 1000))} left"
         return f"{self.what}: {share}{about}{f' ({more})' if more else ''}"
 
     def left(self, done: int, total: int) -> float | None:

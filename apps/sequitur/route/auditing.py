@@ -1,7 +1,6 @@
 """`sequitur route audit`: each message consumed is routed, unrouted or failed, by the topics."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,18 +10,16 @@ import click
 from aiokafka import TopicPartition
 
 from sequitur.cli.options import COUNT
-from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
-from sequitur.kafka.login import worker_login
-from sequitur.route.control import Control, ControlLog, control_of, controls
 from sequitur.route.loading import load_rules
-from sequitur.route.router_file import STAGE, RouterFile, load_router
+from sequitur.route.on_router import RouterAt, on_router
+from sequitur.route.router_file import STAGE
 from topology.declaration.route import Route
 from topology.declaration.topology import Topology
 from topology.engine.intake import IntakeCounts
 from topology.engine.route_task import REDRIVEN, endpoint_topic
 from topology.engine.state.rows import split_buffer_key
-from topology.faust import App, compile
+from topology.faust import App
 from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka.clients import connected_consumer, partitions_of, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
@@ -32,20 +29,15 @@ from topology.model.origin_headers import ORIGIN
 from topology.routing import RULES_HEADER
 from topology.routing.audit import Place, RouteAudit
 
-logger = logging.getLogger("route")
+MOST_VERSIONS = 100
+"""Versions that differ from the current one in endpoints alone, and are checked by it."""
 
 
 @click.command()
-@controls
+@on_router
 @click.option("--rules", multiple=True, metavar="N=FILE", help="Rules of an older version.")
 @click.option("--most", type=COUNT, default=1_000_000, show_default=True, help="Of a partition.")
-def audit(
-    router: str,
-    rules: tuple[str, ...],
-    most: int,
-    broker: str | None,
-    kafka_properties: Path | None,
-) -> int:
+def audit(at: RouterAt, rules: tuple[str, ...], most: int) -> int:
     """Account for each message that ROUTER consumed: routed, unrouted or failed.
 
     It counts by the topics, and routes again what is still there. It reads the last
@@ -55,26 +47,13 @@ def audit(
     or not checked, where counts do not agree, or a process is silent or none runs
     though there are messages to route.
     """
-    log_to_stderr()
-    try:
-        file = load_router(Path(router))
-        login = worker_login(broker or file.broker, kafka_properties)
-        control = control_of(router, broker, kafka_properties)
-        return asyncio.run(_audit(file, login, control, rules, most))
-    except (*MISTAKES, ValueError) as error:
-        return cannot(error, logger)
+    return asyncio.run(_audit(at, rules, most))
 
 
-async def _audit(
-    file: RouterFile,
-    login: Mapping[str, Any],
-    control: Control,
-    given: tuple[str, ...],
-    most: int,
-) -> int:
-    path, topology = file.path, file.topology()
-    app = compile(topology, **login)
-    log = await control.read(listen=True)
+async def _audit(at: RouterAt, given: tuple[str, ...], most: int) -> int:
+    path, app = Path(at.name), at.app()
+    topology = app.engine.topology
+    log = await at.control().read(listen=True)
     known = {int(n): load_rules(Path(at), int(n)) for n, at in map(_version, given)}
     wrongs = []
     version = log.agreement.version
@@ -84,12 +63,20 @@ async def _audit(
         )
         if current.digest == log.agreement.digest:
             known[version] = current
+            for number, then in list(log.decided.items())[
+                -MOST_VERSIONS:
+            ]:  # with who listened then
+                made = current.with_endpoints(max(1, number), then.endpoints.values())
+                if made.digest == then.digest:
+                    known.setdefault(number, made)
         else:
             wrongs.append(f"the tables of {path} are not those of rules {version}; reload them")
     to = topology.routes[STAGE].to
     audit = RouteAudit(known, lambda each: endpoint_topic(to[each.destination], each))
     lag = await _read(app, topology, audit, most, wrongs)
-    wrongs += _of_processes(log, lag)
+    wrongs += [f"process {each} is silent" for each in log.silent()]
+    if lag and not log.agreement.processes:
+        wrongs.append("no process runs, and there are messages to route")
     print("\n".join([*audit.lines(), *(f"WRONG: {each}" for each in wrongs)]))
     if lag:
         print(f"not consumed yet: {lag:,} messages")
@@ -199,13 +186,6 @@ def _origin(value: bytes | None) -> Place | None:
         return topic, int(partition), int(offset)
     except ValueError:
         return None
-
-
-def _of_processes(log: ControlLog, lag: int) -> list[str]:
-    found = [f"process {each} is silent" for each in log.silent()]
-    if lag and not log.agreement.processes:
-        found.append("no process runs, and there are messages to route")
-    return found
 
 
 def _version(text: str) -> tuple[str, str]:

@@ -1,10 +1,10 @@
 """`sequitur route`: check rules, say where a message goes and why, try them, compare versions."""
 
 import asyncio
-import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from rich.table import Table
 
 from sequitur.cli.group import Group
 from sequitur.cli.options import BROKER, COUNT, FILE, properties_option
-from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
 from sequitur.route.auditing import audit
@@ -28,8 +27,10 @@ from sequitur.route.control_commands import (
     trails,
     unregister,
 )
+from sequitur.route.listen_command import listen
 from sequitur.route.loading import load_rules
 from sequitur.route.messages import of_file, of_topic
+from sequitur.route.on_router import in_one_line
 from sequitur.route.parked_commands import parked, redrive, unpark
 from sequitur.route.unit_commands import consume, end_of_day, publish, segments
 from topology.model.counted import counted
@@ -37,8 +38,6 @@ from topology.model.errors import DeclarationError
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.routing import RuleSet, compare
-
-logger = logging.getLogger("route")
 
 
 @click.group("route", cls=Group)
@@ -63,6 +62,7 @@ for each in (
     trails,
     register,
     unregister,
+    listen,
     parked,
     redrive,
     unpark,
@@ -74,10 +74,16 @@ for each in (
     command.add_command(each)
 
 
-def _kafka(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add how to reach Kafka."""
-    broker = click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
-    return properties_option(broker(function))
+def _kafka(function: Callable[..., int]) -> Callable[..., int]:
+    """Say how to reach Kafka."""
+
+    @properties_option
+    @click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
+    @wraps(function)
+    def run(broker: str | None, kafka_properties: Path | None, **given: Any) -> int:
+        return function(kafka=kafka_login(broker, kafka_properties), **given)
+
+    return run
 
 
 _source = click.option("--source", help="Topic that messages of a file come from.")
@@ -95,25 +101,19 @@ def _tried(
 
 
 @command.command()
+@in_one_line
 @click.argument("rules", type=FILE)
 def check(rules: Path) -> int:
     """Check RULES and the tables that they name."""
-
-    def run() -> int:
-        found = load_rules(rules)
-        parts = {
-            "source": found.sources,
-            "rule": found.rules,
-            "destination": found.destinations,
-        }
-        has = ", ".join(counted(len(part), name) for name, part in parts.items())
-        print(f"{rules}: {has}; digest {found.digest[:12]}")
-        return DONE
-
-    return _status(run)
+    found = load_rules(rules)
+    parts = {"source": found.sources, "rule": found.rules, "destination": found.destinations}
+    has = ", ".join(counted(len(part), name) for name, part in parts.items())
+    print(f"{rules}: {has}; digest {found.digest[:12]}")
+    return DONE
 
 
 @command.command()
+@in_one_line
 @click.argument("rules", type=FILE)
 @click.argument("message", type=FILE, required=False)
 @_source
@@ -126,33 +126,28 @@ def explain(
     source: str | None,
     at: str | None,
     as_json: bool,
-    broker: str | None,
-    kafka_properties: Path | None,
+    kafka: dict[str, Any],
 ) -> int:
     """Say where a message goes, and why each rule fired or not.
 
     The MESSAGE is a file, or - for standard input.
     """
-
-    def run() -> int:
-        found = load_rules(rules)
-        if (message is None) == (at is None):
-            raise DeclarationError("name a file with the message, or its place in Kafka by --at")
-        if at is not None:
-            topic, partition, offset = _place(at)
-            kafka = kafka_login(broker, kafka_properties)
-            (one,) = asyncio.run(of_topic(kafka, topic, 1, (partition, offset)))
-        else:
-            assert message is not None
-            (one,) = of_file(message, _source_of(found, source), whole=True)
-        routing = found.route(one, "all")
-        print(_json(routing.as_dict()) if as_json else routing)
-        return DONE if routing.reason is None else BAD_NEWS
-
-    return _status(run)
+    found = load_rules(rules)
+    if (message is None) == (at is None):
+        raise DeclarationError("name a file with the message, or its place in Kafka by --at")
+    if at is not None:
+        topic, partition, offset = _place(at)
+        (one,) = asyncio.run(of_topic(kafka, topic, 1, (partition, offset)))
+    else:
+        assert message is not None
+        (one,) = of_file(message, _source_of(found, source), whole=True)
+    routing = found.route(one, "all")
+    print(_json(routing.as_dict()) if as_json else routing)
+    return DONE if routing.reason is None else BAD_NEWS
 
 
 @command.command("dry-run")
+@in_one_line
 @click.argument("rules", type=FILE)
 @click.argument("messages", type=FILE, required=False)
 @click.option("--from", "topic", help="Topic whose messages are tried, instead of a file's.")
@@ -165,39 +160,34 @@ def dry_run(
     topic: str | None,
     source: str | None,
     most: int,
-    broker: str | None,
-    kafka_properties: Path | None,
+    kafka: dict[str, Any],
 ) -> int:
     """Route a file's lines, or the first --most of each partition of a topic, and show where."""
-
-    def run() -> int:
-        found = load_rules(rules)
-        kafka = kafka_login(broker, kafka_properties)
-        tried = _tried(topic, messages, kafka, most, lambda: _source_of(found, source))
-        table = Table("line", "goes to", box=None, pad_edge=False)
-        goes: Counter[str] = Counter()
-        failed = 0
-        for each in tried:
-            routing = found.route(each)
-            failed += routing.reason is not None
-            goes.update(routing.destinations or (("failed",) if routing.reason else ("nowhere",)))
-            where = ", ".join(routing.destinations) or "nowhere"
-            if routing.reason is not None:
-                where = f"failed: {printable(routing.reason, 400)}"
-            if topic is not None:
-                table.add_row(f"{each.partition}/{each.offset}", where)
-            elif each.offset < most:
-                table.add_row(str(each.offset + 1), where)
-        console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
-        console.print(table)
-        for name, count in goes.most_common():
-            print(f"{count:>9,} {name}")
-        return BAD_NEWS if failed else DONE
-
-    return _status(run)
+    found = load_rules(rules)
+    tried = _tried(topic, messages, kafka, most, lambda: _source_of(found, source))
+    table = Table("line", "goes to", box=None, pad_edge=False)
+    goes: Counter[str] = Counter()
+    failed = 0
+    for each in tried:
+        routing = found.route(each)
+        failed += routing.reason is not None
+        goes.update(routing.destinations or (("failed",) if routing.reason else ("nowhere",)))
+        where = ", ".join(routing.destinations) or "nowhere"
+        if routing.reason is not None:
+            where = f"failed: {printable(routing.reason, 400)}"
+        if topic is not None:
+            table.add_row(f"{each.partition}/{each.offset}", where)
+        elif each.offset < most:
+            table.add_row(str(each.offset + 1), where)
+    console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
+    console.print(table)
+    for name, count in goes.most_common():
+        print(f"{count:>9,} {name}")
+    return BAD_NEWS if failed else DONE
 
 
 @command.command("compare")
+@in_one_line
 @click.argument("old", type=FILE)
 @click.argument("new", type=FILE)
 @click.option("--from", "topic", help="Topic whose messages are tried.")
@@ -214,22 +204,16 @@ def compare_rules(
     source: str | None,
     most: int,
     examples: int,
-    broker: str | None,
-    kafka_properties: Path | None,
+    kafka: dict[str, Any],
 ) -> int:
     """Say which messages would go elsewhere by NEW rules than by OLD ones."""
-
-    def run() -> int:
-        before, after = load_rules(old, 1), load_rules(new, 2)
-        kafka = kafka_login(broker, kafka_properties)
-        messages = _tried(topic, file, kafka, most, lambda: _source_of(before, source))
-        found = compare(before, after, messages, examples)
-        print(found)
-        for pair in found.examples:
-            print(f"\nby {old}:\n{pair[0]}\nby {new}:\n{pair[1]}")
-        return BAD_NEWS if found.elsewhere else DONE
-
-    return _status(run)
+    before, after = load_rules(old, 1), load_rules(new, 2)
+    messages = _tried(topic, file, kafka, most, lambda: _source_of(before, source))
+    found = compare(before, after, messages, examples)
+    print(found)
+    for pair in found.examples:
+        print(f"\nby {old}:\n{pair[0]}\nby {new}:\n{pair[1]}")
+    return BAD_NEWS if found.elsewhere else DONE
 
 
 def _json(data: Any) -> str:
@@ -251,11 +235,3 @@ def _place(text: str) -> tuple[str, int, int]:
     if not (topic and partition.isdecimal() and offset.isdecimal()):
         raise DeclarationError(f"--at {printable(text)}: write TOPIC/PARTITION/OFFSET")
     return topic, int(partition), int(offset)
-
-
-def _status(run: Callable[[], int]) -> int:
-    log_to_stderr()
-    try:
-        return run()
-    except (*MISTAKES, ValueError) as error:
-        return cannot(error, logger)

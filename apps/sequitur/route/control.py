@@ -39,6 +39,7 @@ class ControlLog:
         orders: who asked for what, in order.
         heard: the processes that were heard while somebody listened.
         said: process → what it said last.
+        decided: version → what was agreed on last while it was the decided one.
         read: the offset up to which the log is read.
         strange: records that are none.
     """
@@ -47,6 +48,7 @@ class ControlLog:
     orders: list[ControlRecord] = field(default_factory=list)
     heard: set[str] = field(default_factory=set)
     said: dict[str, Any] = field(default_factory=dict)
+    decided: dict[int, Agreement] = field(default_factory=dict)
     read: int = 0
     strange: int = 0
 
@@ -65,7 +67,8 @@ class ControlLog:
         except ValueError:
             self.strange += 1
             return
-        self.agreement = self.agreement.after(found)
+        self.agreement = at = self.agreement.after(found)
+        self.decided[at.version] = at
         if getattr(found, "who", None) is not None:
             self.orders.append(found)
 

@@ -1,7 +1,6 @@
 """`sequitur route serve|reload|status|formats|register|unregister`: a router as a process."""
 
 import asyncio
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -12,13 +11,10 @@ from uuid import uuid4
 import click
 
 from sequitur.cli.options import COUNT, PERIOD
-from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
-from sequitur.kafka.login import worker_login
-from sequitur.route.control import Control, ControlLog, control_of, controls, who
+from sequitur.route.control import ControlLog, who
 from sequitur.route.loading import load_rules
-from sequitur.route.router_file import load_router
-from topology.faust.inspection import CannotAnswer
+from sequitur.route.on_router import RouterAt, on_router
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 from topology.routing import (
@@ -32,64 +28,48 @@ from topology.routing import (
     Unregister,
 )
 
-logger = logging.getLogger("route")
-
 
 def _orders(function: Callable[..., Any]) -> Callable[..., Any]:
     reason = click.option("--reason", default="", help="Why; it is kept in the control topic.")
     period = click.option(
         "--wait", type=PERIOD, default="60s", show_default=True, help="Until it is decided."
     )
-    return controls(reason(period(function)))
+    return on_router(reason(period(function)))
 
 
 @click.command()
-@controls
+@on_router
 @click.option("--dry-run", is_flag=True, help="Describe what would run, and end.")
-def serve(router: str, dry_run: bool, broker: str | None, kafka_properties: Path | None) -> int:
+def serve(at: RouterAt, dry_run: bool) -> int:
     """Route within Kafka as ROUTER says, exactly once, until it is stopped.
 
     Start any number of them: they share the partitions, and agree on the rules.
     Environment: SEQUITUR_DATADIR and the other settings of workers.
     """
-
-    def begin() -> int:
-        file = load_router(Path(router))
-        topology = file.topology()
-        worker_login(broker or file.broker, kafka_properties)  # a mistake in it is told here
-        if dry_run:
-            print(topology.describe())
-            return DONE
-        environment = {**os.environ, "SEQUITUR_ROUTER": str(file.path.absolute())}
-        if broker is not None:
-            environment["SEQUITUR_ROUTER_BROKER"] = broker
-        if kafka_properties is not None:
-            environment["SEQUITUR_ROUTER_PROPERTIES"] = str(kafka_properties.absolute())
-        words = ["-A", "sequitur.route.worker:app", "worker", "-l", "info", "--without-web"]
-        sys.stdout.flush()
-        os.execve(sys.executable, [sys.executable, "-m", "topology.faust", *words], environment)
-
-    return done(begin)
+    app = at.app()  # a mistake in the file, or in the login, is told here
+    if dry_run:
+        print(app.engine.topology.describe())
+        return DONE
+    environment = {**os.environ, "SEQUITUR_ROUTER": str(Path(at.name).absolute())}
+    if at.broker is not None:
+        environment["SEQUITUR_ROUTER_BROKER"] = at.broker
+    if at.properties is not None:
+        environment["SEQUITUR_ROUTER_PROPERTIES"] = str(at.properties.absolute())
+    words = ["-A", "sequitur.route.worker:app", "worker", "-l", "info", "--without-web"]
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, "-m", "topology.faust", *words], environment)
 
 
 @click.command()
 @_orders
 @click.argument("keymaps", nargs=-1)
-def reload(
-    router: str,
-    keymaps: tuple[str, ...],
-    reason: str,
-    wait: float,
-    broker: str | None,
-    kafka_properties: Path | None,
-) -> int:
+def reload(at: RouterAt, keymaps: tuple[str, ...], reason: str, wait: float) -> int:
     """Load KEYMAPS of ROUTER again, or all of its file; then all processes switch.
 
     ROUTER is the file, or the control topic of a stage. What uses a keymap pauses
     while it is loaded. Ends with status 1 if the old rules stay.
     """
-    record = Propose(frozenset(keymaps), who=who(), why=reason)
-    return _order(router, record, wait, broker, kafka_properties)
+    return _order(at, Propose(frozenset(keymaps), who=who(), why=reason), wait)
 
 
 @click.command()
@@ -102,7 +82,7 @@ def reload(
 @click.option("--unit", default="", help="Of the listener; default: the router.")
 @click.option("--only", is_flag=True, help="It gets broadcasts alone.")
 def register(
-    router: str,
+    at: RouterAt,
     endpoint: str,
     destination: str,
     form: str | None,
@@ -112,8 +92,6 @@ def register(
     only: bool,
     reason: str,
     wait: float,
-    broker: str | None,
-    kafka_properties: Path | None,
 ) -> int:
     """Register ENDPOINT, which reads what goes to DESTINATION in a format of its own.
 
@@ -122,96 +100,67 @@ def register(
     which gets broadcasts too, and is to be registered again in time, unless it runs
     as `sequitur route listen`. Ends with status 1 if refused.
     """
-
-    def record() -> ControlRecord:
-        if lifetime is None and (site or unit or only):
-            raise DeclarationError("--site, --unit, --only: give a listener's --lifetime, too")
-        listening = None
-        if lifetime is not None:
-            listening = Listening(lifetime, uuid4().hex, site, unit, only=only)
-        return Register(Endpoint(endpoint, destination, form, listening), who(), reason)
-
-    return _order(router, record, wait, broker, kafka_properties)
+    if lifetime is None and (site or unit or only):
+        raise DeclarationError("--site, --unit, --only: give a listener's --lifetime, too")
+    listening = None
+    if lifetime is not None:
+        listening = Listening(lifetime, uuid4().hex, site, unit, only=only)
+    made = Endpoint(endpoint, destination, form, listening)
+    return _order(at, Register(made, who(), reason), wait)
 
 
 @click.command()
 @_orders
 @click.argument("endpoint")
-def unregister(
-    router: str,
-    endpoint: str,
-    reason: str,
-    wait: float,
-    broker: str | None,
-    kafka_properties: Path | None,
-) -> int:
+def unregister(at: RouterAt, endpoint: str, reason: str, wait: float) -> int:
     """Let ENDPOINT read nothing any more. Ends with status 1 if refused."""
-    record = Unregister(endpoint, who(), reason)
-    return _order(router, record, wait, broker, kafka_properties)
+    return _order(at, Unregister(endpoint, who(), reason), wait)
 
 
 @click.command()
-@controls
+@on_router
 @click.argument("detail", type=click.Choice(get_args(Detail)))
 @click.option("--every", type=COUNT, default=1, show_default=True, help="Of so many offsets one.")
 @click.option("--reason", default="", help="Why; it is kept in the control topic.")
-def trails(
-    router: str,
-    detail: Detail,
-    every: int,
-    reason: str,
-    broker: str | None,
-    kafka_properties: Path | None,
-) -> int:
+def trails(at: RouterAt, detail: Detail, every: int, reason: str) -> int:
     """Write trails of messages from now on, in all processes of ROUTER.
 
     fired has the rules that fired, all has keys and reasons too, none writes none.
     They go to the log, or to the topic that the stage names.
     """
-    record = Trace(detail, every, who(), reason)
-    return _order(router, record, 1.0, broker, kafka_properties)
+    return _order(at, Trace(detail, every, who(), reason), 1.0)
 
 
 @click.command()
-@controls
-def formats(router: str, broker: str | None, kafka_properties: Path | None) -> int:
+@on_router
+def formats(at: RouterAt) -> int:
     """List who reads which format, and what is made for whom.
 
     ROUTER is the file. What all endpoints share is made once, after routing.
     """
-
-    def look() -> int:
-        file = load_router(Path(router))
-        log = asyncio.run(control_of(router, broker, kafka_properties).read())
-        rules = load_rules(file.path)
-        rules = rules.with_endpoints(rules.number, log.agreement.endpoints.values())
-        for source, plan in rules.plans(rules.formats).items():
-            after = " → ".join(plan.after) or "nothing"
-            print(f"{source}: {plan.start} after routing; for all: {after}")
-            for name, users in plan.users.items():
-                chain = " → ".join(plan.chains[name]) or "as it is"
-                print(f"  {name}: {', '.join(users)}; {chain}")
-        for name in rules.retired(rules.formats):
-            print(f"nobody uses {name}")
-        return DONE
-
-    return done(look)
+    log = asyncio.run(at.control().read())
+    rules = load_rules(at.file().path)
+    rules = rules.with_endpoints(rules.number, log.agreement.endpoints.values())
+    for source, plan in rules.plans(rules.formats).items():
+        after = " → ".join(plan.after) or "nothing"
+        print(f"{source}: {plan.start} after routing; for all: {after}")
+        for name, users in plan.users.items():
+            chain = " → ".join(plan.chains[name]) or "as it is"
+            print(f"  {name}: {', '.join(users)}; {chain}")
+    for name in rules.retired(rules.formats):
+        print(f"nobody uses {name}")
+    return DONE
 
 
 @click.command()
-@controls
-def status(router: str, broker: str | None, kafka_properties: Path | None) -> int:
+@on_router
+def status(at: RouterAt) -> int:
     """Say which rules ROUTER routes by, and whether its processes agree.
 
     Ends with status 1 where a load was refused or hangs, there are no rules or no
     processes, one is silent, or the control topic has records that are none.
     """
-
-    def look() -> int:
-        log = asyncio.run(control_of(router, broker, kafka_properties).read(listen=True))
-        return _told(log)
-
-    return done(look)
+    return _told(asyncio.run(at.control().read(listen=True)))
 
 
 def _told(log: ControlLog) -> int:
@@ -254,37 +203,17 @@ def _told(log: ControlLog) -> int:
     return BAD_NEWS if bad else DONE
 
 
-def _order(
-    router: str,
-    record: ControlRecord | Callable[[], ControlRecord],
-    wait: float,
-    broker: str | None,
-    properties: Path | None,
-) -> int:
-    def give() -> int:
-        made = record() if callable(record) else record
-        control: Control = control_of(router, broker, properties)
-        log, version = asyncio.run(control.order(made, wait))
-        at = log.agreement
-        if isinstance(made, Trace):
-            print(f"trails: {made.detail}")
-            return DONE
-        if at.version >= version:
-            print(f"rules {at.version} are decided, by {len(at.processes)} processes")
-            return DONE
-        if at.proposal is not None:
-            print(f"rules {version} are not decided after {wait:.0f} s; see sequitur route status")
-            return BAD_NEWS
+def _order(router: RouterAt, record: ControlRecord, wait: float) -> int:
+    log, version = asyncio.run(router.control().order(record, wait))
+    at = log.agreement
+    if isinstance(record, Trace):
+        print(f"trails: {record.detail}")
+        return DONE
+    if at.version >= version:
+        print(f"rules {at.version} are decided, by {len(at.processes)} processes")
+        return DONE
+    if at.proposal is not None:
+        print(f"rules {version} are not decided after {wait:.0f} s; see sequitur route status")
+    else:
         print(at.refused or "the old rules stay")
-        return BAD_NEWS
-
-    return done(give)
-
-
-def done(run: Callable[[], int]) -> int:
-    """The status of a command, which says in one line why it cannot be carried out."""
-    log_to_stderr()
-    try:
-        return run()
-    except (*MISTAKES, CannotAnswer, ValueError) as error:
-        return cannot(error, logger)
+    return BAD_NEWS

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from soak.done import Done, Round, lasts, load, save
+from soak.done import Done, Round, load, save
 from soak.rounds import Soaking
 
 ROUNDS = [
@@ -28,7 +28,3 @@ def test_the_table_has_each_harm() -> None:
     *harms, last = soaking.table(Done(7, ROUNDS)).splitlines()
     assert [line.split() for line in harms] == [["kill", "5"], ["stop", "1"]]
     assert last == "6 harms in 2 rounds, 1,500 messages, 1 min 10 s: all right"
-
-
-def test_durations_are_told_in_two_units() -> None:
-    assert [lasts(s) for s in (4.4, 61, 7500)] == ["0 min 04 s", "1 min 01 s", "2 h 05 min"]

@@ -80,7 +80,7 @@ def test_it_is_described_and_drawn() -> None:
     shop = Topology("shop")
     shop.route("flights", rules=rules("in", "more"))
     described = shop.describe()
-    assert "Route flights: in, more (4 partitions), rules 3" in str(described)
+    assert "Route flights: in, more (4 partitions), rules 3 as declared" in str(described)
     assert "Rule late → late, alarms" in str(described)
     assert described.as_dict()["routes"][0]["to"]["late"] == "late"
     assert '-- "late" -->' in described.mermaid()

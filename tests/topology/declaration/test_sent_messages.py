@@ -125,7 +125,9 @@ def test_it_is_described_drawn_and_travels() -> None:
     topology.view("sizes", of=orders).route(rules("orders")).to()
     topology.view("csv", of=orders).transform(CSV, LOUD).to("orders-csv")
     described = topology.describe()
-    assert "Messages of view sizes sent to orders (4 partitions), rules 3" in str(described)
+    assert "Messages of view sizes sent to orders (4 partitions), rules 3 as declared" in str(
+        described
+    )
     assert "Messages of view csv that it sends (4 partitions), transform to-csv" in str(described)
     assert "Rule large → large, checked" in str(described)
     drawn = described.mermaid()

@@ -161,6 +161,7 @@ def test_the_driver_parks_as_workers_do_and_parking_without_orders_is_refused() 
     BAD.add(0)
     topology = Topology("t")
     topology.route("r", rules=RULES, reload=lambda load, before: RULES, parks=True)
+    assert "rules 1 and later ones, what fails parks its stream" in str(topology.describe())
     driver = TopologyTestDriver(topology)
     for key in (b"a", b"a", b"b"):
         driver.pipe("in", b"{}", key=key)

@@ -1,15 +1,15 @@
 """What the partitions of a worker share: its settings, tables, clients and agents."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
-from topology.engine.partition import Alignment
+from topology.engine.partition import Alignment, Dispatch
 from topology.engine.state.short_waits import WaitLimits
 from topology.faust.kafka.clients import connection
 from topology.faust.kafka.offsets import Offsets
@@ -25,6 +25,16 @@ from topology.faust.worker.router_process import RouterProcess
 from topology.faust.worker.tables import Tables
 from topology.faust.worker.writer import AcknowledgedWriter, TransactionalWriter, Writer
 from topology.ordered_commit import OrderedCommit
+
+
+class Timings(Protocol):
+    """What is told how long things take."""
+
+    def timed_steps(self, view: str, dispatch: Dispatch) -> Dispatch:
+        """A view's dispatch, whose time counts."""
+
+    def commits(self, topic: str) -> Callable[[float], None]:
+        """What is told the seconds of each commit of a topic's partitions."""
 
 
 @dataclass(slots=True)
@@ -47,6 +57,7 @@ class WorkerContext:
         routers: Stage → what agrees with other workers on its rules, where they change.
         databases: Name → the URL of a database that views with workers declare.
         kept: Topic → whether what was read of it is there for a while yet.
+        timings: Is told how long things take, where somebody asks for metrics.
     """
 
     app: Any
@@ -71,6 +82,7 @@ class WorkerContext:
     alignments: dict[str, Alignment] = field(default_factory=dict)
     databases: dict[str, str] = field(default_factory=dict)
     kept: dict[str, bool] = field(default_factory=dict)
+    timings: Timings | None = None
     routers: dict[str, RouterProcess] = field(default_factory=dict)
 
     def alignment(self, source: str) -> Alignment:

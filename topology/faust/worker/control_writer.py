@@ -22,42 +22,36 @@ LEAVE = 2.0
 
 
 class ControlWriter:
-    """Writes for one process, once it is started.
-
-    Args:
-        app: the worker's.
-        topic: the control topic.
-        process: its name.
-    """
+    """Writes for one process, once it is started. What it does raises KafkaError."""
 
     def __init__(self, app: Any, topic: str, process: str) -> None:
         self._app, self._topic, self._process = app, topic, process
         self._producer: AIOKafkaProducer | None = None
 
     async def start(self) -> None:
-        """Connect, once. Raises KafkaError."""
+        """Connect, once."""
         if self._producer is None:
             producer = AIOKafkaProducer(**connection(self._app), acks="all", linger_ms=0)
             await producer.start()
             self._producer = producer
 
     async def say(self, record: ControlRecord | None) -> None:
-        """Add a record to the log, if there is one to add. Raises KafkaError."""
+        """Add a record to the log, if there is one to add."""
         if record is not None and self._producer is not None:
             # Compaction keeps every record of the log, as none has the key of another.
             key, value = uuid4().hex.encode(), encode_control(record)
             await self._producer.send_and_wait(self._topic, value, key, LOG)
 
     async def beat(self, said: object) -> None:
-        """Write a heartbeat; None: it was the last one. Raises KafkaError."""
+        """Write a heartbeat; None: it was the last one."""
         if self._producer is not None:
             value = None if said is None else orjson.dumps(said)
-            key = self._process.encode()
-            await self._producer.send_and_wait(self._topic, value, key, BEATS)
+            await self._producer.send_and_wait(self._topic, value, self._process.encode(), BEATS)
 
     async def stop(self) -> None:
         """Leave, and disconnect."""
-        if self._producer is None:
+        producer = self._producer
+        if producer is None:
             return
         try:
             async with asyncio.timeout(LEAVE):
@@ -65,5 +59,5 @@ class ControlWriter:
                 await self.beat(None)
         except (KafkaError, TimeoutError):
             logger.info("%s: others will miss this process", self._topic)
-        producer, self._producer = self._producer, None
+        self._producer = None
         await wait_for_stop(producer.stop())

@@ -84,7 +84,10 @@ class Engine:
             },
         )
         self.changelogs = self.context.changelogs
-        self._running: list[Partition] = []
+        self.running: list[Partition] = []
+        """The partitions that this worker has."""
+        self.is_assigned = False
+        """Whether it was told which ones."""
         self._by_topic: dict[str, tuple[Source, bool]] = {}
         for source in topology.sources.values():
             if not source.keyed:
@@ -131,7 +134,8 @@ class Engine:
         mine = [TopicPartition(*tp) for tp in assigned if tp[0] in self.topics]
         await self._close_tables(mine)
         await self._connect(mine)
-        self._running = running = [self._partition(tp) for tp in mine]
+        self.running = running = [self._partition(tp) for tp in mine]
+        self.is_assigned = True
         # All are there before one begins, so that none runs ahead of another one's start.
         for partition in running:
             partition.join()
@@ -139,7 +143,7 @@ class Engine:
 
     async def revoke(self) -> None:
         """Finish the steps in hand and stop all partitions."""
-        running, self._running = self._running, []
+        running, self.running, self.is_assigned = self.running, [], False
         grace = self.settings.session_timeout * 0.7
         await asyncio.gather(*(partition.stop(grace) for partition in running))
         await self.context.offsets.commit()

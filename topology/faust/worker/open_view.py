@@ -5,7 +5,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from topology.engine.partition import PartitionView, SideInputs
+from topology.engine.partition import Dispatch, PartitionView, SideInputs
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.reader import AssignedPartition
 from topology.faust.worker.context import WorkerContext
@@ -25,4 +25,7 @@ def open_view(context: WorkerContext, task: ViewTask, table: Any, partition: int
         time.monotonic,
     )
     rebuilds = Rebuilds(context.app, context.barriers.end, context.settings.batch, task, partition)
-    return PartitionView(task, table, context.views[view.name].do, side_inputs, rebuilds)
+    dispatch: Dispatch = context.views[view.name].do
+    if context.timings is not None:
+        dispatch = context.timings.timed_steps(view.name, dispatch)
+    return PartitionView(task, table, dispatch, side_inputs, rebuilds)

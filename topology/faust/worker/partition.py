@@ -11,6 +11,7 @@ from mode import get_logger
 from stores.view_state import TableError, TableFenced
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.runner import Runner
+from topology.sequencer.memory_budget import Budget
 
 logger = get_logger(__name__)
 
@@ -40,6 +41,13 @@ class Partition:
         self._crash = crash
         self._fenced = context.settings.session_timeout
         self._again: asyncio.Task[None] | None = None
+        self.budget: Budget | None = None
+        """Of memory for the events that wait, where some do."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has started, and does not start again."""
+        return bool(self.runners) and self._again is None
 
     def join(self) -> None:
         """It will be started: whoever reads beside it may have to wait for it."""
@@ -77,6 +85,8 @@ class Partition:
     def run(self, runner: Runner) -> None:
         """Start a runner."""
         self.runners[runner.view] = runner
+        if self._context.timings is not None:
+            runner.took = self._context.timings.commits(self.source.topic)
         runner.start(self._ended)
 
     def _ended(self, runner: Runner, error: BaseException | None) -> None:

@@ -17,7 +17,8 @@ from mode import get_logger
 from topology.declaration.route import Route
 from topology.faust.kafka.clients import connected_consumer
 from topology.faust.worker.control_writer import BEATS, LOG, ControlWriter
-from topology.faust.worker.rule_loading import RuleLoader
+from topology.faust.worker.handler_threads import HandlerThreads
+from topology.faust.worker.rule_loading import load_rules
 from topology.faust.worker.trail_log import TrailLog
 from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.errors import DeclarationError
@@ -57,7 +58,7 @@ class RouterProcess:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._loading: tuple[Load, asyncio.Task[None]] | None = None
-        self._loader = RuleLoader(route)
+        self._threads = HandlerThreads(4, f"sequitur {route.name} tables")
         self._writer = ControlWriter(app, route.control, self.member.process)
         self.releases: list[Release] = []
         """What parked streams were to be let go, in order."""
@@ -76,7 +77,7 @@ class RouterProcess:
     async def stop(self) -> None:
         """Leave, and follow no longer."""
         task, self._task = self._task, None
-        self._loader.close()
+        self._threads.close()
         if task is not None:
             await end_tasks(task, *([self._loading[1]] if self._loading else []))
         await self._writer.stop()
@@ -158,7 +159,8 @@ class RouterProcess:
             if isinstance(said, Release):
                 self.releases.append(said)
         except ValueError as error:
-            logger.warning("%s/0/%d is no control record: %s", *record_place(record), error)
+            place = record.topic, record.offset
+            logger.warning("%s/0/%d is no control record: %s", *place, error)
         at = self.member.agreement
         if at.version != before:
             logger.info("route %s: rules %d are decided", self._route.name, at.version)
@@ -195,9 +197,8 @@ class RouterProcess:
             if not begun and (proposal is not None or self._is_due("load", now, RETRY)):
                 self._loading = load, asyncio.create_task(self._load(load))
         elif proposal is not None and self._is_due("loaded", now, RETRY):
-            await self._writer.say(
-                self.member.answer()
-            )  # the log may have it from before it joined
+            # The log may have it from before it joined.
+            await self._writer.say(self.member.answer())
         if proposal is None and (self._differs or at.version < max(1, self._above)):
             why = "tables differ from the decided ones" if self._differs else "there are no rules"
             if self._is_due("propose", now, RETRY):
@@ -227,7 +228,7 @@ class RouterProcess:
         before = None if load.fresh else self.member.current
         answer: ControlRecord | None
         try:
-            rules = await self._loader.load(load, before)
+            rules = await load_rules(self._threads, self._route, load, before)
         except Exception as error:
             answer = self._failed(load, f"{type(error).__name__}: {error}")
         else:
@@ -250,8 +251,3 @@ class RouterProcess:
         name, shown = self._route.name, printable(reason, 300)
         logger.error("route %s: rules %d cannot be loaded: %s", name, load.version, shown)
         return self.member.failed(load.version, reason)
-
-
-def record_place(record: Any) -> tuple[str, int]:
-    """The topic and the offset of a record, for the log."""
-    return record.topic, record.offset

@@ -14,25 +14,16 @@ LOAD_LIMIT = 120.0
 """Seconds that the tables may take to load."""
 
 
-class RuleLoader:
-    """Calls a stage's function in threads. Raises whatever that raises, and TimeoutError."""
-
-    def __init__(self, route: Route) -> None:
-        self._route = route
-        self._threads = HandlerThreads(4, f"sequitur {route.name} tables")
-
-    async def load(self, load: Load, before: RuleSet | None) -> RuleSet:
-        """The rules that are to be loaded; `before`: those to go on from."""
-        made = self._threads.submit(partial(made_rules, self._route, load, before))
-        try:
-            async with asyncio.timeout(LOAD_LIMIT):
-                return await asyncio.wrap_future(made)
-        except TimeoutError:
-            raise TimeoutError(f"it took longer than {LOAD_LIMIT:.0f} s") from None
-
-    def close(self) -> None:
-        """Load no more."""
-        self._threads.close()
+async def load_rules(
+    threads: HandlerThreads, route: Route, load: Load, before: RuleSet | None
+) -> RuleSet:
+    """What `made_rules` makes in a thread. Raises TimeoutError, too."""
+    made = threads.submit(partial(made_rules, route, load, before))
+    try:
+        async with asyncio.timeout(LOAD_LIMIT):
+            return await asyncio.wrap_future(made)
+    except TimeoutError:
+        raise TimeoutError(f"it took longer than {LOAD_LIMIT:.0f} s") from None
 
 
 def made_rules(route: Route, load: Load, before: RuleSet | None) -> RuleSet:

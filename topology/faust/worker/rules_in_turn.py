@@ -11,31 +11,19 @@ from topology.model.event import Message
 class RulesInTurn:
     """Gives a partition's task the rules for each batch; the batch waits where there are none.
 
-    Args:
-        process: what knows the rules.
-        place: the source topic and the partition.
-        task: which routes.
-        refusals: what Kafka refuses; it is tried again when its stream is let go.
+    place: the topic and the partition. refuse: what Kafka refuses is tried again when a stream is
+    let go.
     """
 
     def __init__(
-        self,
-        process: RouterProcess,
-        place: tuple[str, int],
-        task: RouteTask,
-        refusals: RouteRefusals,
+        self, process: RouterProcess, place: tuple[str, int], task: RouteTask, refuse: RouteRefusals
     ) -> None:
-        self._process, self._place, self._task, self._refusals = process, place, task, refusals
+        self._process, self._place, self._task, self._refusals = process, place, task, refuse
         self._read = 0
         task.log_trail = process.trails.add
 
     async def admit(self, records: Sequence[Message], caught_up: Callable[[int], bool]) -> None:
-        """Wait until there are rules for these records, and for what is let go.
-
-        Args:
-            records: the batch.
-            caught_up: not asked.
-        """
+        """Wait until there are rules for these records, and for what is let go."""
         task = self._task
         if task.parked is not None:
             self._let_go()

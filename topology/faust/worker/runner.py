@@ -76,7 +76,14 @@ class Runner:
         self.loop = PartitionLoop(step, self._input, self, wall, start)
         self.ends: Callable[[], bool] = lambda: False
         """Called between steps; true ends the runner: another one goes on with its view."""
+        self.took: Callable[[float], None] = lambda seconds: None
+        """Is told of each commit's time."""
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def position(self) -> int:
+        """The offset behind what is done."""
+        return self.loop.position
 
     def start(self, on_end: Callable[["Runner", BaseException | None], None]) -> None:
         self.task = asyncio.create_task(self.run(), name=f"sequitur {self.source} {self.view}")
@@ -97,7 +104,9 @@ class Runner:
 
     async def commit(self, unit: CommitUnit) -> None:
         try:
+            began = time.perf_counter()
             ends = await self.writer.commit(unit, self.source)
+            self.took(time.perf_counter() - began)
         except REFUSALS as error:
             if self._refusals is not None:
                 await self._note_refused(self._refusals, unit, error)

@@ -66,7 +66,7 @@ class StreamPartition(Partition):
     async def open(self) -> list[Runner]:
         """Fence, restore, find the offset: in this order, as each relies on the last."""
         context = self._context
-        self._budget = Budget(context.settings.waiting_bytes)
+        self.budget = Budget(context.settings.waiting_bytes)
         self._limits = await context.limits(self.source.topic)
         writers = [context.writer(self.source)]
         try:
@@ -180,7 +180,7 @@ class StreamPartition(Partition):
         try:
             return StreamTask(
                 context.topology, self._declared, number, tables,
-                position=start, intake=taken, apart=apart, now=wall(), budget=self._budget,
+                position=start, intake=taken, apart=apart, now=wall(), budget=self.budget,
                 limits=self._limits,
             )  # fmt: skip
         except (TableFenced, TableUnavailable):

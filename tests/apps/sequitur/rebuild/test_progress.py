@@ -1,6 +1,6 @@
 """Progress tells the share that is done, and the time left at the pace of this run."""
 
-from sequitur.rebuild.progress import Progress, lasts
+from sequitur.rebuild.progress import Progress
 
 
 def test_the_time_left_is_by_what_this_run_has_done() -> None:
@@ -13,7 +13,3 @@ def test_the_time_left_is_by_what_this_run_has_done() -> None:
     assert progress.line(6, 12, "task 1 of 2") == "rebuilding: 50%, about 30 s left (task 1 of 2)"
     assert progress.line(12, 12) == "rebuilding: 100%"
     assert progress.line(0, 0) == "rebuilding: 100%"
-
-
-def test_times_are_short() -> None:
-    assert [lasts(n) for n in (7, 600, 36_000)] == ["7 s", "10 min", "10.0 h"]

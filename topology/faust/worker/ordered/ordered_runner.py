@@ -114,6 +114,10 @@ class OrderedRunner(Runner):
         self._unit = asyncio.Lock()
         """Held by who makes a unit durable."""
 
+    @property
+    def position(self) -> int:
+        return self.core.position
+
     async def run(self) -> None:
         self._input.seek(self.core.position)
         if self.compensations is not None:

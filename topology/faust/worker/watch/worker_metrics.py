@@ -1,0 +1,269 @@
+"""A worker's figures for Prometheus, made when they are asked for: events pay nothing for them."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+
+from aiokafka import TopicPartition
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from topology.engine.partition import Dispatch, StreamStep
+from topology.engine.partition.ports import Work
+from topology.engine.view_task import ViewTask
+from topology.faust.kafka.worker_clock import wall
+from topology.faust.worker.ordered.ordered_runner import OrderedRunner
+from topology.faust.worker.partition import Partition
+from topology.model.counts import Counts
+
+PLACES = ("waiting", "parked", "redelivering")
+"""Counts that go down again; the others only grow."""
+STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+"""Seconds: the bounds of the histograms."""
+SAMPLES = 4_096
+"""Ends of a partition that are remembered, by which its lag in seconds is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewState:
+    """A view in a partition: whom its figures are of."""
+
+    name: str
+    partition: int
+    task: ViewTask
+
+
+class Lags:
+    """How far partitions are behind their ends, in records and in seconds.
+
+    The seconds are those since an end that is not reached yet was first seen: no record's time is
+    trusted. They are as exact as the ends are asked for often.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[TopicPartition, deque[tuple[int, float]]] = {}
+
+    def note(self, ends: Mapping[TopicPartition, int], now: float) -> None:
+        """Take in ends that were asked for.
+
+        Args:
+            ends: the offset behind all that is committed, of each partition.
+            now: seconds of a clock that does not jump.
+        """
+        for gone in self._ends.keys() - ends.keys():
+            del self._ends[gone]
+        for partition, end in ends.items():
+            seen = self._ends.setdefault(partition, deque(maxlen=SAMPLES))
+            if seen and end < seen[-1][0]:  # the topic was made anew
+                seen.clear()
+            if not seen or end > seen[-1][0]:
+                seen.append((end, now))
+
+    def of(self, partition: TopicPartition, position: int, now: float) -> tuple[int, float] | None:
+        """(records, seconds) from a position to the end; None where the end is not known.
+
+        Args:
+            partition: of which.
+            position: the offset behind what is done.
+            now: seconds, as of `note`.
+        """
+        seen = self._ends.get(partition)
+        if not seen:
+            return None
+        while len(seen) > 1 and seen[0][0] <= position:
+            seen.popleft()
+        end, since = seen[0]
+        return max(0, seen[-1][0] - position), now - since if end > position else 0.0
+
+
+class WorkerMetrics(Collector):
+    """The figures of the partitions that a worker has, by view and partition.
+
+    Args:
+        partitions: asked at each scrape.
+    """
+
+    def __init__(self, partitions: Callable[[], Iterable[Partition]]) -> None:
+        self._partitions = partitions
+        self.lags = Lags()
+        self.broker_up = False
+        """Whether the broker answered when it was last asked."""
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        self._steps = Histogram(
+            "sequitur_view_step_seconds",
+            "Ordering and handling a batch in a view, until its effects are in the commit unit.",
+            ["view"], buckets=STEPS, registry=self.registry,
+        )  # fmt: skip
+        self._commits = Histogram(
+            "sequitur_commit_seconds",
+            "Making a commit unit durable: outputs, state and offset.",
+            ["topic"], buckets=STEPS, registry=self.registry,
+        )  # fmt: skip
+
+    def timed_steps(self, view: str, dispatch: Dispatch) -> Dispatch:
+        """A view's dispatch, whose time counts.
+
+        Args:
+            view: its name.
+            dispatch: has the view's agent do some work.
+        """
+        observe = self._steps.labels(view).observe
+
+        async def timed(work: Work) -> None:
+            began = time.perf_counter()
+            try:
+                await dispatch(work)
+            finally:
+                observe(time.perf_counter() - began)
+
+        return timed
+
+    def commits(self, topic: str) -> Callable[[float], None]:
+        """What is told the seconds of each commit.
+
+        Args:
+            topic: that its partition is of.
+        """
+        observe: Callable[[float], None] = self._commits.labels(topic).observe
+        return observe
+
+    # -- what Prometheus asks
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: what there is depends on the partitions."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures of now."""
+        partitions = list(self._partitions())
+        yield from self._of_inputs(partitions)
+        yield from _of_views(list(view_states(partitions)))
+        yield from _of_stages(partitions)
+        yield _gauge("sequitur_broker_up", "Whether the broker answers: 1, or 0.", self.broker_up)
+
+    def _of_inputs(self, partitions: Iterable[Partition]) -> Iterator[Metric]:
+        at = ["topic", "partition"]
+        lag = GaugeMetricFamily(
+            "sequitur_lag_records", "Records of an input that are not done.", labels=[*at, "reader"]
+        )
+        behind = GaugeMetricFamily(
+            "sequitur_lag_seconds",
+            "Seconds since there is something in an input that is not done.",
+            labels=[*at, "reader"],
+        )
+        intake = CounterMetricFamily(
+            "sequitur_messages",
+            "Messages of an input: read, and of them malformed and unknown.",
+            labels=[*at, "outcome"],
+        )
+        running = GaugeMetricFamily(
+            "sequitur_partition_running",
+            "Whether a partition runs: 0 while it starts, or starts again after a failure.",
+            labels=at,
+        )
+        used = GaugeMetricFamily(
+            "sequitur_waiting_bytes", "Memory of the events that wait in a partition.", labels=at
+        )
+        now = time.monotonic()
+        for each in partitions:
+            labels = [each.source.topic, str(each.source.partition)]
+            running.add_metric(labels, float(each.is_running))
+            for reader, runner in list(each.runners.items()):
+                if (found := self.lags.of(each.source, runner.position, now)) is not None:
+                    lag.add_metric([*labels, reader], found[0])
+                    behind.add_metric([*labels, reader], found[1])
+                task = getattr(runner.step, "task", None)
+                if (counts := getattr(task, "intake", None)) is not None and not reader:
+                    for name in ("read", "malformed", "unknown"):
+                        intake.add_metric([*labels, name], getattr(counts, name))
+            if (budget := getattr(each, "budget", None)) is not None:
+                used.add_metric(labels, budget.used)
+        yield from (running, lag, behind, intake, used)
+
+
+def view_states(partitions: Iterable[Partition]) -> Iterator[ViewState]:
+    """The views that run in partitions.
+
+    Args:
+        partitions: of a worker.
+    """
+    for partition in partitions:
+        for runner in list(partition.runners.values()):
+            if isinstance(runner.step, StreamStep):
+                for view in list(runner.step.views.values()):
+                    yield ViewState(view.name, partition.source.partition, view.task)
+
+
+def stage_runners(partitions: Iterable[Partition]) -> Iterator[OrderedRunner]:
+    """The runners of views with workers.
+
+    Args:
+        partitions: of a worker.
+    """
+    for partition in partitions:
+        for runner in list(partition.runners.values()):
+            if isinstance(runner, OrderedRunner):
+                yield runner
+
+
+def _of_views(views: Iterable[ViewState]) -> Iterator[Metric]:
+    at = ["view", "partition"]
+    events = CounterMetricFamily(
+        "sequitur_events",
+        "Events of a view by what became of them, durable with its progress.",
+        labels=[*at, "outcome"],
+    )
+    held = GaugeMetricFamily(
+        "sequitur_held_events", "Events of a view that are held, by where.", labels=[*at, "place"]
+    )
+    streams = GaugeMetricFamily(
+        "sequitur_held_streams", "Streams that wait for an event, or are parked.", labels=at
+    )
+    oldest = GaugeMetricFamily(
+        "sequitur_oldest_gap_seconds",
+        "For how long the oldest gap of a view has been open; 0 without one.",
+        labels=at,
+    )
+    halted = GaugeMetricFamily(
+        "sequitur_view_halted", "Whether a view is halted: 1, or 0.", labels=at
+    )
+    now = wall()
+    for view in views:
+        labels, state = [view.name, str(view.partition)], view.task.state
+        for name in (f.name for f in fields(Counts)):
+            count = getattr(state.counts, name)
+            (held if name in PLACES else events).add_metric([*labels, name], count)
+        waiting = list(state.waiting.items())
+        streams.add_metric(labels, len(waiting))
+        since = min((p.since for s, p in waiting if s not in state.parked and p.since), default=now)
+        oldest.add_metric(labels, max(0, now - since) / 1000)
+        halted.add_metric(labels, float(view.task.halted is not None))
+    yield from (events, held, streams, oldest, halted)
+
+
+def _of_stages(partitions: Iterable[Partition]) -> Iterator[Metric]:
+    work = GaugeMetricFamily(
+        "sequitur_work",
+        "Events of a view with workers: with a worker, staged until their turn, not begun.",
+        labels=["view", "partition", "state"],
+    )
+    halted = GaugeMetricFamily(
+        "sequitur_work_halted",
+        "Whether a view with workers begins nothing more: 1, or 0.",
+        labels=["view", "partition"],
+    )
+    for runner in stage_runners(partitions):
+        labels = [runner.stage.view.name, str(runner.source.partition)]
+        for state, count in zip(
+            ("waiting", "running", "staged"), runner.core.standing, strict=True
+        ):
+            work.add_metric([*labels, state], count)
+        halted.add_metric(labels, float(runner.status.status.halted is not None))
+    yield from (work, halted)
+
+
+def _gauge(name: str, what: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, what, value=float(value))
