@@ -4,8 +4,12 @@ import asyncio
 import logging
 import os
 import smtplib
+import socket
 import ssl
+import threading
+import time
 from collections import deque
+from contextlib import suppress
 from email.message import EmailMessage
 from typing import Any, Protocol
 
@@ -93,8 +97,9 @@ class Actions:
             try:
                 async with asyncio.timeout(action.time_limit):
                     await _DO[action.kind](action, alert, text)
-            except (ActionFailed, OSError, TimeoutError, aiohttp.ClientError) as error:
-                # What a client says may name the URL, which may be a secret.
+            except Exception as error:
+                # Nothing that an action does ends the watch: at the next start it would come to the
+                # same record. What a client says may name the URL, which may be a secret.
                 why = str(error) if isinstance(error, ActionFailed) else type(error).__name__
                 logger.warning(
                     "action %s (%s), try %d of %d: %s",
@@ -125,18 +130,34 @@ async def _mail(action: Action, alert: Told, text: str) -> None:
 def _send(action: Action, message: EmailMessage) -> None:
     host, _, port = (action.smtp or "").rpartition(":")
     context = ssl.create_default_context()
-    limit = action.time_limit
+    limit, began = action.time_limit, time.monotonic()
     server = (
-        smtplib.SMTP_SSL(host, int(port), timeout=limit, context=context)
+        smtplib.SMTP_SSL(timeout=limit, context=context)
         if action.security == "tls"
-        else smtplib.SMTP(host, int(port), timeout=limit)
+        else smtplib.SMTP(timeout=limit)
     )
-    with server:
-        if action.security == "starttls":
-            server.starttls(context=context)
-        if action.user:
-            server.login(action.user, os.environ.get(action.password, ""))
-        server.send_message(message)
+    server._host = host  # type: ignore[attr-defined]  # the name that a certificate is held against
+    server.connect(host, int(port))
+    # A thread cannot be cancelled, and each answer may take as long as the limit: what is cut off
+    # then sends no mail after it was given up.
+    ending = threading.Timer(max(0.0, began + limit - time.monotonic()), _cut_off, [server])
+    ending.daemon = True
+    ending.start()
+    try:
+        with server:
+            if action.security == "starttls":
+                server.starttls(context=context)
+            if action.user:
+                server.login(action.user, os.environ.get(action.password, ""))
+            server.send_message(message)
+    finally:
+        ending.cancel()
+
+
+def _cut_off(server: smtplib.SMTP) -> None:
+    if server.sock is not None:
+        with suppress(OSError):
+            server.sock.shutdown(socket.SHUT_RDWR)
 
 
 async def _post(action: Action, alert: Told, text: str) -> None:

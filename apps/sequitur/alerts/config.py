@@ -1,5 +1,6 @@
 """The TOML file of `sequitur alerts`: what is watched, the patterns, and their actions."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -141,6 +142,9 @@ def read_config(path: Path) -> AlertsConfig:
     return found
 
 
+_ADDRESS = re.compile(r"\S+:[0-9]{1,5}")
+
+
 def check_action(where: str, action: Action) -> None:
     """Raises DeclarationError for an action that cannot be carried out."""
     given = [
@@ -148,6 +152,8 @@ def check_action(where: str, action: Action) -> None:
     ]
     if len(given) != 1:
         raise DeclarationError(f"{where}: give one of smtp, webhook, command and function")
+    if action.smtp and not _ADDRESS.fullmatch(action.smtp):
+        raise DeclarationError(f"{where}: smtp is host:port, such as mail.example:587")
     if action.smtp and not (action.sender and action.to):
         raise DeclarationError(f"{where}: an e-mail needs from and to")
     if action.function:

@@ -86,7 +86,7 @@ class Watch:
                 await consumer.commit(
                     {at: max(done[at], each[-1].offset + 1) for at, each in found.items()}
                 )
-            elif time.monotonic() - looked > LOOK:
+            if time.monotonic() - looked > LOOK:
                 looked = time.monotonic()
                 if set(await self._places()) != set(places):
                     return

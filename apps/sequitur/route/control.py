@@ -40,6 +40,8 @@ class ControlLog:
         heard: the processes that were heard while somebody listened.
         said: process → what it said last.
         decided: version → what was agreed on last while it was the decided one.
+        proposed: offset of what was asked for → the version that it asks for.
+        outcome: version → what was agreed on when it was decided or, if that says why, refused.
         read: the offset up to which the log is read.
         strange: records that are none.
     """
@@ -49,6 +51,8 @@ class ControlLog:
     heard: set[str] = field(default_factory=set)
     said: dict[str, Any] = field(default_factory=dict)
     decided: dict[int, Agreement] = field(default_factory=dict)
+    proposed: dict[int, int] = field(default_factory=dict)
+    outcome: dict[int, Agreement] = field(default_factory=dict)
     read: int = 0
     strange: int = 0
 
@@ -67,7 +71,13 @@ class ControlLog:
         except ValueError:
             self.strange += 1
             return
-        self.agreement = at = self.agreement.after(found)
+        before, self.agreement = self.agreement, self.agreement.after(found)
+        at = self.agreement
+        if at.highest > before.highest:
+            self.proposed[record.offset] = at.highest
+        elif before.proposal is not None and at.proposal is None:
+            # What is proposed while another version is open is one with it.
+            self.outcome |= {v: at for v in self.proposed.values() if v not in self.outcome}
         self.decided[at.version] = at
         if getattr(found, "who", None) is not None:
             self.orders.append(found)
@@ -133,7 +143,8 @@ class Control:
             seconds: that it may take.
 
         Returns:
-            The log then, and the version that was proposed; whether it is decided is in the log.
+            The log then, and the version that was proposed, 0 if none was; what became of it is in
+            the log's `outcome`.
 
         Raises:
             ValueError: a text in it is too long, or a value is wrong.
@@ -148,8 +159,8 @@ class Control:
             sent = await producer.send_and_wait(self.topic, value, key, LOG)
             ends[TopicPartition(self.topic, LOG)] = sent.offset + 1
             log = await self._until(consumer, ends, ControlLog())
-            version, until = log.agreement.highest, time.monotonic() + seconds
-            while log.agreement.proposal is not None and time.monotonic() < until:
+            version, until = log.proposed.get(sent.offset, 0), time.monotonic() + seconds
+            while version and version not in log.outcome and time.monotonic() < until:
                 for records in (await consumer.getmany(timeout_ms=300)).values():
                     for each in records:
                         log.take(each)

@@ -208,15 +208,17 @@ def _told(log: ControlLog) -> int:
 
 def _order(router: RouterAt, record: ControlRecord, wait: float) -> int:
     log, version = asyncio.run(router.control().order(record, wait))
-    at = log.agreement
     if isinstance(record, Trace):
         print(f"trails: {record.detail}")
         return DONE
-    if at.version >= version:
-        print(f"rules {at.version} are decided, by {len(at.processes)} processes")
+    if not version:
+        print("nothing changes by it")
         return DONE
-    if at.proposal is not None:
+    if (then := log.outcome.get(version)) is None:
         print(f"rules {version} are not decided after {wait:.0f} s; see sequitur route status")
+    elif then.refused is None:
+        print(f"rules {then.version} are decided, by {len(then.processes)} processes")
+        return DONE
     else:
-        print(at.refused or "the old rules stay")
+        print(then.refused)
     return BAD_NEWS

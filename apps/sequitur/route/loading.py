@@ -149,4 +149,6 @@ def _entries(what: str, given: dict[str, Any], folder: Path) -> Any:
         engine.dispose()
     if len(rows) > MOST_ROWS:
         raise DeclarationError(f"{what}: over {MOST_ROWS:,} rows; select fewer")
+    if any(value is None for row in rows for value in row):
+        raise DeclarationError(f"{what}: a row has NULL, which is no key and no tag; leave it out")
     return [tuple(map(str, row)) for row in rows]

@@ -5,6 +5,7 @@ Neither a queue nor an exchange keeps START: a batch in doubt comes again, with 
 
 import asyncio
 import hashlib
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -166,7 +167,7 @@ class RabbitInbound:
             for name, several in given.items()
             for value in (several if isinstance(several, list) else [several])
         )
-        named = {name: value.decode(errors="replace") for name, value in headers}
+        named = {name: _text(several) for name, several in given.items()}
         return InboundMessage(
             *(self.topic, 0, at, at + 1, one.body),
             key=None if key is None else _bytes(key),
@@ -179,14 +180,28 @@ class RabbitInbound:
         )
 
 
+_NUMBER = re.compile("0|-?[1-9][0-9]{0,18}")
+
+
 def _bytes(value: object) -> bytes:
     return bytes(value) if isinstance(value, bytes | bytearray) else str(value).encode()
 
 
+def _text(value: object) -> str | None:
+    """What a header says, of which an id is made: exactly, or nothing. Two values that were read as
+    one text would make one message of two, and the second would be discarded."""
+    if isinstance(value, list):
+        value = value[-1] if value else None
+    if isinstance(value, bytes | bytearray):
+        with suppress(UnicodeDecodeError):
+            return bytes(value).decode()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else None
+
+
 def _number(text: str | None) -> int | None:
-    with suppress(ValueError):
-        return None if text is None else int(text)
-    return None
+    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
 class RabbitOutbound:

@@ -8,6 +8,7 @@ import pytest
 
 from stores.db.steady_clock import elapsed
 from stores.units.errors import MemberUnavailable, SendRefused
+from stores.units.forward import agent as agent_module
 from stores.units.forward.agent import ForwardingAgent
 from stores.units.kafka.producer import UnitProducer
 from stores.units.kafka.routes import Hold, Routes
@@ -183,3 +184,32 @@ async def test_the_agent_asks_for_the_routes_of_all_that_it_sends_together() -> 
                 await asyncio.sleep(0.01)
     finally:
         await routes.close()
+
+
+async def test_an_agent_whose_sender_does_not_stop_gives_its_routes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed = asyncio.Event()
+
+    async def for_ever() -> None:
+        await asyncio.Event().wait()
+
+    async def close() -> None:
+        closed.set()
+
+    async def start() -> None: ...
+
+    monkeypatch.setattr(
+        agent_module, "UnitProducer", lambda *_, **__: SimpleNamespace(start=start, close=close)
+    )
+    monkeypatch.setattr(
+        agent_module, "AIOKafkaProducer", lambda **_: SimpleNamespace(start=for_ever, stop=for_ever)
+    )
+    store: Any = SimpleNamespace(name="s")
+    agent = ForwardingAgent("d", "store.db", {})
+    forwarding = asyncio.create_task(agent._forward(store, asyncio.Event()))
+    for _ in range(2):  # as `end_tasks` does
+        await asyncio.sleep(0.05)
+        forwarding.cancel()
+    await asyncio.wait([forwarding], timeout=5)
+    assert closed.is_set()

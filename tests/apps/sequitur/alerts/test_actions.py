@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,53 @@ async def test_a_server_without_tls_gets_no_mail_unless_it_is_said(
     actions = Actions({"mail": mail(port, security="starttls")})
     await actions.carry_out("mail", ALERT)
     assert (box.mails, actions.failed) == ([], 1)
+
+
+async def test_a_mail_that_is_given_up_went_nowhere() -> None:
+    taken = 0
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Each of its answers comes in time, and all of them do not."""
+        nonlocal taken
+        writer.write(b"220 x\r\n")
+        with suppress(ConnectionError):
+            while line := await reader.readline():
+                await asyncio.sleep(0.15)
+                if line == b".\r\n":
+                    taken += 1
+                data = line.upper().startswith(b"DATA")
+                writer.write(b"354 go\r\n" if data else b"250 ok\r\n")
+                if data:
+                    await reader.readuntil(b"\r\n.\r\n")
+                    await asyncio.sleep(0.15)
+                    taken += writer.transport.is_closing() is False and not reader.at_eof()
+                    writer.write(b"250 ok\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(slow, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        actions = Actions({"mail": mail(port, time_limit=0.4)})
+        await actions.carry_out("mail", ALERT)
+        await asyncio.sleep(1.5)
+    assert (actions.failed, taken) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"webhook": "http://127.0.0.1:9/", "token": "SECRET"},
+        {"smtp": "127.0.0.1:9", "from": "a@b", "to": ["c@d"], "user": "u", "password": "SECRET"},
+        {"smtp": "no-port", "from": "a@b", "to": ["c@d"]},
+    ],
+)
+async def test_nothing_that_an_action_does_ends_the_watch(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "pä\n")
+    actions = Actions({"one": Action.model_validate(given)})
+    await actions.carry_out("one", ALERT)
+    assert actions.failed == 1
 
 
 async def test_a_webhook_is_posted_to_with_its_token_and_follows_no_redirect(

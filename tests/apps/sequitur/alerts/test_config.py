@@ -47,10 +47,11 @@ def test_a_file_is_patterns_and_actions(tmp_path: Path) -> None:
     ("old", "new", "reason"),
     [
         ("count = 10", "count = 0", "pattern.0.count"),
+        ('"127.0.0.1:25"', '"127.0.0.1"', "smtp is host:port, such as"),
         ('"5m"', '"soon"', "pattern.0.within: .*write a number and its unit"),
         ('["mail"]', '["mial"]', "did you mean 'mail'"),
         ('topics = ["shop.errors"]', 'topics = ["other"]', "not among the file's topics"),
-        ('smtp = "127.0.0.1:25"', "", "one of smtp, webhook and command"),
+        ('smtp = "127.0.0.1:25"', "", "one of smtp, webhook, command and function"),
         ('to = ["ops@example.org"]', "", "needs from and to"),
         ("same", "sane", "pattern.0.sane"),
         ("topics = [", "topics = [[", "no TOML"),

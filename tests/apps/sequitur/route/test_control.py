@@ -3,6 +3,7 @@
 from sequitur.route.control import BEATS, LOG, ControlLog
 from topology import Record
 from topology.routing import Joined, Left, encode_control
+from topology.routing.agreement import ControlRecord, Failed, Loaded, Propose
 
 
 def test_who_is_silent_is_said_by_offsets_whatever_clocks_say() -> None:
@@ -26,3 +27,20 @@ def test_a_partition_counts_once_whoever_had_it_and_what_is_no_count_is_passed_o
     for offset, name in enumerate(said):
         log.take(Record("t", BEATS, offset, name.encode(), said[name]))
     assert log.counted() == [(7, 2, 0), (9, 0, 2)]
+
+
+def test_a_refused_version_is_not_decided_by_what_is_asked_for_after_it() -> None:
+    log = ControlLog()
+    said: list[ControlRecord] = [
+        Joined("w"), Propose(), Loaded("w", 1, "aa"),
+        Propose(frozenset({"makers"})), Failed("w", 2, "no database"),
+        Propose(frozenset({"planes"})), Propose(frozenset({"makers"})), Loaded("w", 4, "bb"),
+        Propose(),
+    ]  # fmt: skip
+    for offset, record in enumerate(said):
+        log.take(Record("t", LOG, offset, None, encode_control(record)))
+    assert log.proposed == {1: 1, 3: 2, 5: 3, 6: 4, 8: 5}
+    decided = {v: at.version for v, at in log.outcome.items() if at.refused is None}
+    assert decided == {1: 1, 3: 4, 4: 4}
+    assert "no database" in (log.outcome[2].refused or "")
+    assert 5 not in log.outcome

@@ -102,6 +102,13 @@ def test_a_wrong_keymap_is_named(tmp_path: Path, place: str, reason: str) -> Non
         load_rules(written(tmp_path, place))
 
 
+def test_a_row_with_null_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text(f"sqlite:///{tmp_path}/planes.sqlite")
+    place = f'query = "SELECT 1, NULL"\ndatabase = "@{tmp_path}/url"'
+    with pytest.raises(DeclarationError, match="a row has NULL"):
+        load_rules(written(tmp_path, place))
+
+
 def test_rules_are_checked(
     rules: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
