@@ -96,11 +96,7 @@ class Broadcast:
         return f"broadcast:{self.rule}"
 
     def reaches(self, listening: Listening | None) -> bool:
-        """Whether it goes to an endpoint.
-
-        Args:
-            listening: of the endpoint; None if it is no listener.
-        """
+        """Whether it goes to an endpoint, of which this is None if it is no listener."""
         if listening is None or self.scope == "all sites":
             return listening is not None
         here = (listening.site or self.site) == self.site
@@ -144,14 +140,8 @@ def broadcast_of(headers: Iterable[tuple[str, bytes | None]]) -> tuple[str, tupl
 def broadcast_headers(
     site: str, unit: str, place: Iterable[object], actions: Iterable[str]
 ) -> list[tuple[str, bytes]]:
-    """What tells a listener that a message is a broadcast; it stands behind all other headers.
-
-    Args:
-        site: that it comes from.
-        unit: the router.
-        place: what the message is known by: topic, partition, offset.
-        actions: that it triggers there.
-    """
+    """What tells a listener that a message, by its topic, partition and offset, is a broadcast
+    that triggers actions there; it stands behind all other headers."""
     text = "/".join([site or "-", unit or "-", *map(str, place)])
     found = [(BROADCAST, text.encode())]
     if triggered := ",".join(actions):

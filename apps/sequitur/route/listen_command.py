@@ -92,12 +92,7 @@ def listen(
 
 
 def read_listener(file: Path) -> ListenerFile:
-    """Read and check the file.
-
-    Raises:
-        DeclarationError: what is wrong in it, and where.
-        OSError: it cannot be read.
-    """
+    """Read and check the file. Raises DeclarationError, and OSError."""
     try:
         found = ListenerFile.model_validate(read_router(file))
     except ValidationError as error:
