@@ -4,11 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from topology.inspectors.fields import header
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name, listed
 from topology.model.printable import printable
-from topology.routing.conditions import when
 
 Scope = Literal["unit", "site", "all sites"]
 """Whose listeners a broadcast reaches: those of the router's unit, of its site, or all."""
@@ -18,8 +16,6 @@ BROADCAST = "sequitur-broadcast"
 """The header of a broadcast: its id, which begins with the site that it comes from."""
 ACTION = "sequitur-action"
 """The header of a broadcast that names what it triggers."""
-NOT_AGAIN = when(header(BROADCAST), exists=False)
-"""What a message must meet to be broadcast: that it is not a broadcast already, of any site."""
 LIFETIMES = 1.0, 7 * 86_400.0
 """The shortest and the longest lifetime (s)."""
 LONGEST_ID = 1_000

@@ -4,15 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from topology.inspectors.fields import Header
+from topology.inspectors.fields import Header, header
 from topology.model.event import Message
-from topology.routing.broadcasts import NOT_AGAIN
-from topology.routing.conditions import AnyCondition, Test, compile_condition
+from topology.routing.broadcasts import BROADCAST
+from topology.routing.conditions import AnyCondition, Test, compile_condition, when
 from topology.routing.introspect.key_module import Introspect
 from topology.routing.introspect.key_values import Keys
 from topology.routing.routing_keys import Value, listed_in_header, tags_of, value_of
 from topology.routing.rules import Rule
 from topology.routing.tables import Keymap, Target
+
+NOT_AGAIN = when(header(BROADCAST), exists=False)
+"""What a message must meet to be broadcast: that it is not a broadcast already, of any site."""
 
 
 @dataclass(slots=True, eq=False)

@@ -139,14 +139,6 @@ class Formats:
         kept = [each for each in self.endpoints.values() if each.name != endpoint]
         return Formats(self.transformations.values(), kept, self.broadcasts.values())
 
-    def heard(self, broadcast: str) -> bool:
-        """Whether a broadcast has a listener.
-
-        Args:
-            broadcast: its name.
-        """
-        return broadcast in self._at
-
     def plan(self, start: str, destinations: Iterable[str]) -> FormatPlan:
         """What is made of a format for the endpoints of destinations.
 

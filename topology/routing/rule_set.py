@@ -94,8 +94,10 @@ class RuleSet:
             if rule.broadcast is not None
         ]
         self.formats = Formats(transformations, own.values(), broadcasts)
-        self._broadcasts = {
-            each.rule: (each.name,) for each in broadcasts if self.formats.heard(each.name)
+        self._broadcasts = {  # of those that have a listener
+            each.rule: (each.name,)
+            for each in broadcasts
+            if any(each.reaches(one.listening) for one in own.values())
         }
         if len(self.rules) > MOST_RULES:
             raise DeclarationError(f"rules: {len(self.rules)} of them; the limit is {MOST_RULES}")

@@ -86,6 +86,16 @@ class ControlLog:
         """The processes that were not heard while somebody listened; no clock is asked."""
         return sorted(self.agreement.processes - self.heard)
 
+    def counted(self) -> list[tuple[int, int, int]]:
+        """Of each partition, as whoever had it last says: messages, unrouted and failed ones."""
+        found: dict[str, tuple[int, int, int]] = {}
+        for said in self.said.values():
+            counts = said.get("counts")
+            for place, each in counts.items() if isinstance(counts, dict) else ():
+                if isinstance(each, list) and [*map(type, each)] == [int] * 3:
+                    found[place] = max(found.get(place, (0, 0, 0)), (each[0], each[1], each[2]))
+        return list(found.values())
+
     def patience(self) -> float:
         """Seconds to listen for all of them."""
         periods = (self.said.get(each, {}).get("period") for each in self.agreement.processes)

@@ -173,6 +173,9 @@ def _told(log: ControlLog) -> int:
         version, dropped = said.get("version"), said.get("trails_dropped") or 0
         more = f", {dropped} trails dropped" if dropped else ""
         print(f"  process {printable(each)}: {heard}, routes by rules {version}{more}")
+    if counted := log.counted():
+        read, unrouted, failed = map(sum, zip(*counted, strict=True))
+        print(f"  {read:,} messages: {unrouted:,} without a destination, {failed:,} failed")
     if at.trace.detail != "none":
         print(f"  trails: {at.trace.detail}, of each {at.trace.every}. offset")
     for endpoint in at.endpoints.values():

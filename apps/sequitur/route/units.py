@@ -84,6 +84,11 @@ class RouterUnits:
         self, name: str, site: str, rules: RuleSet, data: Mapping[str, Any], folder: Path
     ) -> None:
         self.name, self._site, self.rules = name, site, rules
+        for rule in rules.formats.broadcasts.values():
+            raise DeclarationError(
+                f"rule {rule.rule!r}: no listener registers with consume and publish, so that its "
+                "broadcast would reach nobody; let route serve broadcast, from a topic in Kafka"
+            )
         self.transports = open_transports(data.get("transport", {}), folder)
         self._save: Save = _made(Save, "units", data.get("units", {}))
         self._failures: ErrorsAfter = _made(ErrorsAfter, "units: errors", self._save.errors)

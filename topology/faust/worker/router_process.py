@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaError
 from mode import get_logger
 
 from topology.declaration.route import Route
+from topology.engine.intake import IntakeCounts
 from topology.faust.kafka.clients import connected_consumer
 from topology.faust.worker.control_writer import BEATS, LOG, ControlWriter
 from topology.faust.worker.handler_threads import HandlerThreads
@@ -64,6 +65,7 @@ class RouterProcess:
         """What parked streams were to be let go, in order."""
         self._heard: dict[str, float] = {}
         self._due: dict[str, float] = {}
+        self.counted: dict[tuple[str, int], IntakeCounts] = {}
         self._read = 0
         self._above = 0
         self._told: str | None = None
@@ -218,6 +220,10 @@ class RouterProcess:
             "paused": sorted(self.member.paused()),
             "period": self._expiry / 5,
             "trails_dropped": self.trails.dropped,
+            "counts": {
+                f"{topic}/{number}": (each.read, each.unknown, each.malformed)
+                for (topic, number), each in self.counted.items()
+            },
         }
         await self._writer.beat(said)
 

@@ -21,6 +21,7 @@ class RulesInTurn:
         self._process, self._place, self._task, self._refusals = process, place, task, refuse
         self._read = 0
         task.log_trail = process.trails.add
+        process.counted[place] = task.intake
 
     async def admit(self, records: Sequence[Message], caught_up: Callable[[int], bool]) -> None:
         """Wait until there are rules for these records, and for what is let go."""

@@ -19,6 +19,16 @@ def test_who_is_silent_is_said_by_offsets_whatever_clocks_say() -> None:
     assert log.silent() == ["b"]
 
 
+def test_a_partition_counts_once_whoever_had_it_and_what_is_no_count_is_passed_over() -> None:
+    log, said = ControlLog(), {}
+    said["a"] = b'{"counts": {"in/0": [5, 1, 0], "in/1": [9, 0, 2]}}'
+    said["b"] = b'{"counts": {"in/0": [7, 2, 0], "in/2": "many", "in/3": [1, true, 0]}}'
+    said["c"] = b'{"counts": [1]}'
+    for offset, name in enumerate(said):
+        log.take(Record("t", BEATS, offset, name.encode(), said[name]))
+    assert log.counted() == [(7, 2, 0), (9, 0, 2)]
+
+
 def test_a_refused_version_is_not_decided_by_what_is_asked_for_after_it() -> None:
     log = ControlLog()
     said: list[ControlRecord] = [

@@ -135,6 +135,7 @@ def test_a_broadcast_keeps_its_place_and_triggers_once_what_is_registered_over_k
         assert {orjson.loads(each["value"])["n"] for each in marked()} == halts
         assert len(marked()) <= len(halts) + 1  # the one that was killed in the middle
         assert "120 messages consumed: 120 routed" in order("audit", str(file))[1]
+        wait_until(lambda: "120 messages: 0 without a destination, 0 failed" in status())
     finally:
         for process in processes:
             process.kill()

@@ -256,6 +256,7 @@ def test_what_a_message_becomes_names_the_rules_and_where_it_came_from(tmp_path:
         ({'folder = "."': 'folders = "."'}, "transport 'disk'.*folders"),
         ({"lease = 1.0": "leese = 1.0"}, "units.*leese"),
         ({"count = 40": "count = 0"}, "count is 0"),
+        ({"[rule.even]": '[rule.even]\nbroadcast = "site"'}, "reach nobody"),
         ({'transport = "other"': 'transport = "others"'}, "destination 'all'.*'others'"),
         ({'errors = { transport = "disk"': 'errors = { transport = "no"'}, "units: errors.*'no'"),
         ({"FOLDER": "", SPOOL: 'kind = "rabbitmq"'}, f"set {RABBITMQ}"),
