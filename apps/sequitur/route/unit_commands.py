@@ -29,6 +29,7 @@ from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 
 logger = logging.getLogger("route")
+NOBODY = "nobody"
 STOPPED = 15.0
 """Seconds until what needs somebody to look at it is tried again."""
 _TRANSPORT = click.option("--transport", metavar="NAME", help="Of this transport alone.")
@@ -82,7 +83,8 @@ def segments(
         if transport not in units.transports:
             raise DeclarationError(f"there is no transport {transport!r}")
         make = units.transports[transport].outbound
-        assert make is not None
+        if make is None:
+            raise DeclarationError(f"transport {transport!r} has no destinations: nothing to skip")
         skipping = skip_damage(
             units.ledger,
             units.store,
@@ -147,20 +149,22 @@ def _load(router: Path) -> RouterUnits:
 
 
 def _list(units: RouterUnits) -> int:
-    damaged = 0
+    bad_news = False
     for pair in units.ledger.pairs():
-        chain, owner = units.ledger.chain(pair), units.ledger.owner_of(pair) or "nobody"
+        chain, owner = units.ledger.chain(pair), units.ledger.owner_of(pair) or NOBODY
         for each in chain.segments:
             bad = each.start < each.end and not is_intact(units.store, each)
-            damaged += bad
+            # What nobody publishes stands until somebody does.
+            bad_news |= bad or (each.start < each.end and owner == NOBODY)
             word = "DAMAGED" if bad else f"{each.end - each.start} to publish"
             print(*pair, each.name, f"{each.start} to {each.end}", word, owner, sep="\t")
     if units.days is not None:
         state = units.days.state()
         print(f"last day: {state.last or 'none'}")
         if state.missing:
+            bad_news = True
             print(f"the end of {printable(state.open or '')} waits for: {', '.join(state.missing)}")
-    return BAD_NEWS if damaged else DONE
+    return BAD_NEWS if bad_news else DONE
 
 
 def _run(verb: str, router: Path, transport: str | None) -> int:

@@ -190,6 +190,9 @@ class KafkaInbound:
         return InboundMessage(*where, record.value, record.key, headers)
 
 
+_SEGMENT = 16 << 20
+
+
 class KafkaOutbound:
     """See `Outbound`: destinations are topics, which exist.
 
@@ -317,7 +320,8 @@ class KafkaOutbound:
         admin = AIOKafkaAdminClient(**self._kafka)
         try:
             await admin.start()
-            configs = {"cleanup.policy": "compact"}
+            # A publisher that starts reads all of it: what compaction leaves, and one open segment.
+            configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT)}
             copies = min(3, len((await admin.describe_cluster())["brokers"]))
             new = NewTopic(self._starts, 1, copies, topic_configs=configs)
             made = await admin.create_topics([new])

@@ -141,6 +141,16 @@ def test_the_log_never_holds_routing_up_and_says_how_many_trails_it_has_dropped(
     assert '"outcome":"routed"' in caplog.text
 
 
+def test_what_waits_to_be_written_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trail_log, "MOST_BYTES", 0)
+    of = task(trail_function=lambda trail: time.sleep(5))
+    log = TrailLog(of._route)
+    of.trace, of.log_trail = Trace("fired"), log.add
+    of.process(RECORDS, 0)
+    of.process(RECORDS, 0)
+    assert log.dropped > 0
+
+
 @pytest.mark.parametrize("wrong", [{"trails": "disk"}, {"attempts": 0}, {"reload": 7}])
 def test_options_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(DeclarationError):

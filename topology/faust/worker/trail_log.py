@@ -17,6 +17,8 @@ logger = get_logger(__name__)
 
 MOST = 10_000
 """Trails that wait to be written."""
+MOST_BYTES = 64 << 20
+"""Of the messages that they are of."""
 TELL = 10.0
 """Seconds between two lines about those that are not written."""
 LONGEST = 4_000
@@ -39,6 +41,8 @@ class TrailLog:
         self._waiting: queue.Queue[Routing] = queue.Queue(MOST)
         self._thread: threading.Thread | None = None
         self._told = 0
+        # Each is changed by one thread.
+        self._added = self._taken = 0
 
     def add(self, routing: Routing) -> None:
         """Write a trail soon, or count it as dropped; never waits."""
@@ -46,8 +50,12 @@ class TrailLog:
             name = f"sequitur {self._route.name} trails"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
+        if self._added - self._taken > MOST_BYTES:
+            self.dropped += 1
+            return
         try:
             self._waiting.put_nowait(routing)
+            self._added += len(routing.message.value or b"")
         except queue.Full:
             self.dropped += 1
 
@@ -55,7 +63,9 @@ class TrailLog:
         due = 0.0
         while True:
             with contextlib.suppress(queue.Empty):
-                self._write(self._waiting.get(timeout=TELL))
+                routing = self._waiting.get(timeout=TELL)
+                self._taken += len(routing.message.value or b"")
+                self._write(routing)
             if self.dropped > self._told and time.monotonic() > due:
                 due = time.monotonic() + TELL
                 more, self._told = self.dropped - self._told, self.dropped

@@ -200,7 +200,9 @@ def test_damage_is_listed_and_skipped_for_a_reason_that_is_kept(
     assert main([*skip, "--dry-run"]) == 0
     assert main(command) == 1, "nothing was done"
     assert main([*skip, "--reason", "a copy was lost, too"]) == 0
-    assert main(command) == 0
+    capsys.readouterr()
+    assert main(command) == 1, "nobody publishes what the other transport has"
+    assert "DAMAGED" not in capsys.readouterr().out
     with sqlite3.connect(tmp_path / "ledger.db") as ledger:
         rows = ledger.execute("SELECT router, name, start, reason FROM sequitur_skipped_damage")
         assert rows.fetchall() == [("shop", name, 0, "a copy was lost, too")]
