@@ -44,7 +44,7 @@ class Endpoint:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Made:
     """A message as one endpoint gets it.
 
@@ -189,8 +189,9 @@ class Formats:
         """
         ways, made = self._from(start), {start: content}
         found: list[Made] = []
+        broadcasts = self.broadcasts
         for destination in destinations:
-            broadcast = self.broadcasts.get(destination) if self.broadcasts else None
+            broadcast = broadcasts.get(destination) if broadcasts else None
             for endpoint in self._of(destination):
                 wanted = endpoint.format or start
                 if wanted not in made:
@@ -200,9 +201,9 @@ class Formats:
                         if step.writes not in made:
                             made[step.writes] = run(step, made[step.reads], message)
                 actions = None if broadcast is None else broadcast.triggers(endpoint.listening)
-                own = endpoint.name, endpoint.destination, wanted, made[wanted], actions
-                found.append(Made(*own))
-        return _once(found) if self.broadcasts else found
+                where = endpoint.destination
+                found.append(Made(endpoint.name, where, wanted, made[wanted], actions))
+        return _once(found) if broadcasts else found
 
     def _of(self, destination: str) -> Sequence[Endpoint]:
         """A destination's endpoints; one that reads whatever comes if none is registered."""
