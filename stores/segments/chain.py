@@ -142,6 +142,12 @@ def segment_number(generation: int, count: int) -> int:
     return generation * PER_GENERATION + count
 
 
+def generation_of(name: str) -> int:
+    """Return the generation of the consumer that opened a segment, by the segment's name."""
+    number = name.removesuffix(".segment").rpartition("-")[2]
+    return int(number) // PER_GENERATION if number.isdecimal() else 0
+
+
 def segment_prefix(router: str, pair: Pair) -> str:
     """What the names of a pair's segments begin with, and no others.
 

@@ -102,6 +102,14 @@ class UnitIntake:
             found += some
         return found
 
+    def all_outputs(self, messages: Sequence[InboundMessage]) -> list[OutboundMessage]:
+        """Route messages.
+
+        Args:
+            messages: as they were delivered, in order.
+        """
+        return [each for message in messages for each in self.outputs(message)]
+
     def outputs(self, message: InboundMessage) -> list[OutboundMessage]:
         """Route a message; what comes of it has its ids.
 
@@ -201,7 +209,8 @@ class SegmentConsumer(OwnedWork):
             messages, positions, reached = await asyncio.to_thread(days.split, messages)
         if positions:
             new, note = await asyncio.to_thread(self._new, messages)
-            outputs = [each for message in new for each in self.intake.outputs(message)]
+            # Not on the loop: rules that take long would keep the lease from being renewed.
+            outputs = await asyncio.to_thread(self.intake.all_outputs, new)
             also = [note] if note else []
             if days is not None and reached:
                 also.append(partial(days.reach, reached=reached))

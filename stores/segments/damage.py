@@ -91,8 +91,10 @@ async def skip_damage(
             connection.execute(SKIPPED.insert().values(**row, at=select(Now()).scalar_subquery()))
         place = Place(segment.number, behind)
         await outbound.publish(OutboundBatch(pair, (), place))
-        for name in ledger.published(owner, pair, place):
+        finished = ledger.published(owner, pair, place)
+        for name in finished:
             store.remove(name)
+        ledger.strike_out(owner, pair, finished)
         return found
     finally:
         await outbound.stop()

@@ -69,6 +69,10 @@ class FileSegments(LocalFolder):
         if not offset:
             self.sync_folder()
 
+    def remove(self, name: str) -> None:
+        super().remove(name)
+        self.sync_folder()
+
     def names(self) -> list[str]:
         return sorted(name for name in super().names() if name.endswith(".segment"))
 

@@ -9,9 +9,12 @@ noticing, so redeliveries of such messages are counted.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from hashlib import sha256
 from uuid import uuid4
 
 from stores.segments.message import InboundMessage, OutboundMessage
+
+_LONGEST = 400
 
 
 class Known(StrEnum):
@@ -40,15 +43,15 @@ def identify(message: InboundMessage, site: str, window: float | None = None) ->
         site: where it was consumed; positions of two sites are not the same.
         window: seconds for which producers' ids are kept; None: they are not believed.
     """
-    topic, where = _quoted(message.topic), f"{message.partition}/{message.offset}"
+    topic, where = quoted(message.topic), f"{message.partition}/{message.offset}"
     if message.replayable:
-        return MessageIdentity(Known.ORIGIN, f"{_quoted(site)}/{topic}/{where}")
+        return MessageIdentity(Known.ORIGIN, f"{quoted(site)}/{topic}/{where}")
     if message.stream is not None and message.sequence is not None:
-        name = f"stream/{topic}/{_quoted(message.stream)}/{message.sequence}"
-        return MessageIdentity(Known.STREAM, name)
+        name = f"stream/{topic}/{quoted(message.stream)}/{message.sequence}"
+        return MessageIdentity(Known.STREAM, storable(name))
     if message.producer_id is not None and window is not None:
-        name = f"producer/{topic}/{_quoted(message.producer_id)}"
-        return MessageIdentity(Known.PRODUCER, name, window)
+        name = f"producer/{topic}/{quoted(message.producer_id)}"
+        return MessageIdentity(Known.PRODUCER, storable(name), window)
     # A queue's positions begin anew with each connection: they are no one's id.
     return MessageIdentity(Known.NOT, f"delivery/{topic}/{uuid4().hex}")
 
@@ -65,6 +68,13 @@ def numbered(
     return [replace(each, id=f"{identity.id}/{n}") for n, each in enumerate(outputs)]
 
 
-def _quoted(name: str) -> str:
+def storable(id: str) -> str:
+    """An id that every database takes: one that is long, or has a NUL, is known by its digest."""
+    if len(id) <= _LONGEST and "\0" not in id:
+        return id
+    return f"digest/{sha256(id.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def quoted(name: str) -> str:
     """So that no two ids are the same whose parts are not."""
     return name.replace("%", "%25").replace("/", "%2F")

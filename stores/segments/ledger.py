@@ -6,7 +6,7 @@ goes on, changes nothing.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -271,16 +271,28 @@ class SegmentLedger:
         """Move START to what the destination itself knows. Raises StaleOwner, SegmentError."""
         with self.engine.begin() as connection:
             owner.check(connection)
-            asked = select(LEASES.c.epoch).filter_by(name=self._lease(pair.topic))
-            generation = connection.execute(asked).scalar_one_or_none() or 0
+            generation = self._generation(connection, pair.topic)
             chain = self._chain(connection, pair).resumed(known, generation)
             for each in chain.segments:
                 line = self._of(pair).where(SEGMENTS.c.number == each.number)
                 connection.execute(line.values(start_offset=each.start))
             return chain
 
+    def generation(self, topic: str) -> int:
+        """Read the last generation of a topic's consumers, 0 before the first."""
+        with self.engine.connect() as connection:
+            return self._generation(connection, topic)
+
+    def _generation(self, connection: Connection, topic: str) -> int:
+        asked = select(LEASES.c.epoch).filter_by(name=self._lease(topic))
+        return connection.execute(asked).scalar_one_or_none() or 0
+
     def published(self, owner: SegmentOwner, pair: Pair, behind: Place | None) -> list[str]:
-        """Move START behind what is confirmed, strike out what is finished, and name that."""
+        """Move START behind what is confirmed, and name the segments that are finished.
+
+        They are struck out by `strike_out`, once they are removed: a segment that is in the store
+        and not in SQL is never one that was published.
+        """
         with self.engine.begin() as connection:
             owner.check(connection)
             if behind is not None:
@@ -288,12 +300,20 @@ class SegmentLedger:
                 line = self._of(pair).where(SEGMENTS.c.number == behind.number)
                 connection.execute(line.values(start_offset=behind.offset))
             finished = (
-                delete(SEGMENTS)
+                select(SEGMENTS.c.name)
                 .filter_by(router=self.router, **pair._asdict())
                 .where(SEGMENTS.c.sealed, SEGMENTS.c.start_offset == SEGMENTS.c.end_offset)
-                .returning(SEGMENTS.c.name)
             )
             return list(connection.execute(finished).scalars())
+
+    def strike_out(self, owner: SegmentOwner, pair: Pair, names: Sequence[str]) -> None:
+        """Forget segments that are published and removed. Raises StaleOwner."""
+        with self.engine.begin() as connection:
+            owner.check(connection)
+            for name in names:
+                connection.execute(
+                    delete(SEGMENTS).filter_by(router=self.router, **pair._asdict(), name=name)
+                )
 
     def _of(self, pair: Pair) -> Update:
         return update(SEGMENTS).filter_by(router=self.router, **pair._asdict())

@@ -62,7 +62,7 @@ class DirectConsumer(OwnedWork):
         for message in messages:
             who = identify(message, self._intake.site, self._intake.window)
             passing = message.topic if message.replayable else None
-            for output in self._intake.outputs(message):
+            for output in await asyncio.to_thread(self._intake.outputs, message):
                 if who.known is not Known.NOT:
                     kept[output.id] = KeptId(output.id, who.seconds, passing)
                 grouped.setdefault(output.transport, []).append(output)

@@ -1,12 +1,13 @@
 """The publisher of a pair: what is between START and END goes out, is confirmed, and is removed."""
 
 import asyncio
+import logging
 from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
 from stores.segments.batching import BatchLimits
-from stores.segments.chain import Segment, segment_prefix
+from stores.segments.chain import Segment, generation_of, segment_prefix
 from stores.segments.day_marks import DayMarks
 from stores.segments.day_of import ended_by
 from stores.segments.errors import (
@@ -22,6 +23,8 @@ from stores.segments.owned_work import OwnedWork
 from stores.segments.record import HEAD, decode, length_at, record_at
 from stores.segments.store import SegmentStore
 from stores.segments.transports.transport import Outbound
+
+logger = logging.getLogger(__name__)
 
 
 class _Ahead(NamedTuple):
@@ -82,7 +85,7 @@ class Publisher(OwnedWork):
         self._ahead = _Ahead()
         known = await self._outbound.start(self.pair)
         await asyncio.to_thread(self._ledger.resume, owner, self.pair, known)
-        await asyncio.to_thread(self._remove_left_over)
+        await asyncio.to_thread(self._check_known)
 
     async def _work(self, owner: SegmentOwner, wait: float) -> int:
         chain = await asyncio.to_thread(self._ledger.chain, self.pair)
@@ -114,17 +117,30 @@ class Publisher(OwnedWork):
     async def _disconnect(self) -> None:
         await self._outbound.stop()
 
-    def _remove_left_over(self) -> None:
-        """Segments that a crash left between being struck out and being removed.
+    def _check_known(self) -> None:
+        """Segments that SQL does not know may be all that there is of messages: none is removed.
 
-        They are listed first: a segment is in SQL before it is in the store.
+        A consumer that was replaced may write to one that is published already. Any other is of a
+        later database. They are listed first: a segment is in SQL before it is in the store.
         """
         begin = segment_prefix(self._ledger.router, self.pair)
         there = [name for name in self._store.names() if name.startswith(begin)]
         known = {each.name for each in self._ledger.chain(self.pair).segments}
-        for name in there:
-            if name not in known:
-                self._store.remove(name)
+        strange = sorted(set(there) - known)
+        generation = self._ledger.generation(self.pair.topic)
+        if later := [name for name in strange if generation_of(name) >= generation]:
+            raise SegmentError(
+                f"{self.pair}: the database knows nothing of {later[0]}"
+                f"{f' and {len(later) - 1} more' if later[1:] else ''}: it is older than the "
+                "segments, or another one; restore the later one, or move these segments away, "
+                "with the messages in them"
+            )
+        if strange:
+            logger.warning(
+                "%s: %d segments, such as %s, are of earlier consumers, and the database knows "
+                "nothing of them: they are not published, and not removed",
+                self.pair, len(strange), strange[0],
+            )  # fmt: skip
 
     async def _publish(self, batch: OutboundBatch) -> None:
         messages = [self._instead.get(each.id, each) for each in batch.messages]
@@ -149,6 +165,8 @@ class Publisher(OwnedWork):
         names = await asyncio.to_thread(self._ledger.published, owner, self.pair, behind)
         for name in names:
             await asyncio.to_thread(self._store.remove, name)
+        if names:
+            await asyncio.to_thread(self._ledger.strike_out, owner, self.pair, names)
 
     def _read(self, segment: Segment) -> OutboundBatch:
         start, end = segment.start, segment.end

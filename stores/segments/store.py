@@ -29,7 +29,7 @@ class SegmentStore(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a segment, if it is there."""
+        """Remove a segment, if it is there; no loss of power brings it back."""
         ...
 
     def names(self) -> list[str]:

@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+import stores.kafka_records  # noqa: F401  # header names that are not UTF-8
 from sequitur.alerts.actions import Actions
 from sequitur.alerts.config import AlertsConfig
 from topology.diagnostics.alerts import Alerts, fields_of

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+import stores.kafka_records  # noqa: F401  # header names that are not UTF-8
 from topology.model.ending import wait_for_stop
 from topology.model.errors import DeclarationError
 from topology.model.event import Message, Record

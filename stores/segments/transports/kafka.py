@@ -23,6 +23,7 @@ from aiokafka.errors import (
 )
 from aiokafka.producer import sender
 
+from stores.kafka_records import ReplacedName
 from stores.segments.day_of import DAY
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError, StaleOwner
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
@@ -187,7 +188,9 @@ class KafkaInbound:
     def _message(self, record: Any) -> InboundMessage:
         headers = tuple((name, value or b"") for name, value in record.headers)
         where = (self.topic, record.partition, record.offset, record.offset + 1)
-        return InboundMessage(*where, record.value, record.key, headers)
+        strange = any(isinstance(name, ReplacedName) for name, _ in headers)
+        damage = "a header's name is not UTF-8" if strange else ""
+        return InboundMessage(*where, record.value, record.key, headers, damage=damage)
 
 
 _SEGMENT = 16 << 20

@@ -19,6 +19,7 @@ from stores.inbox.tables import STREAMS
 from stores.outbox import MessageLog
 from stores.outbox.message import START, Page
 from stores.segments.errors import DestinationDown, PublishRefused
+from stores.segments.identity import quoted
 from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
 
 _LOOK = 0.1
@@ -38,7 +39,7 @@ class LogInbound:
     """See `Inbound`: a message log, whose only reader it is; no relay may have it.
 
     Args:
-        topic: its name as a topic. A stream of another topic in the log has that in front.
+        topic: its name as a topic. A stream of another topic, orders say, is named /orders/STREAM.
         engine: the log's database.
         log: the log.
     """
@@ -88,7 +89,11 @@ class LogInbound:
             self._log.delete(connection, ids)
 
     def _message(self, one: Message, at: int) -> InboundMessage:
-        stream = one.stream if one.topic == self.topic else f"{one.topic}/{one.stream}"
+        stream = one.stream
+        if one.topic != self.topic:
+            stream = f"/{quoted(one.topic)}/{stream}"
+        elif stream.startswith("/"):
+            stream = f"/{stream}"  # so that no two streams have one name
         named = {**one.headers, **({} if one.kind is None else {"sequitur-kind": one.kind})}
         return InboundMessage(
             *(self.topic, 0, at, at + 1, one.content, one.stream.encode()),

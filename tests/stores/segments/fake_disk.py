@@ -70,6 +70,7 @@ class FakeDisk(FileSegments):
     def remove(self, name: str) -> None:
         self._before()
         self.entries.pop(name, None)
+        self.sync_folder()
 
     def names(self) -> list[str]:
         return list(self.entries)

@@ -140,18 +140,20 @@ class SegmentStoreContract:
         skipped = asyncio.run(skip_damage(ledger, store, PAIR, MemoryOutbound()))
         assert skipped.behind == segment.end
 
-    def test_what_a_crash_left_in_the_store_is_removed(
-        self, engine: Engine, store: SegmentStore
+    def test_what_a_replaced_consumer_left_is_told_of_and_neither_published_nor_removed(
+        self, engine: Engine, store: SegmentStore, caplog: pytest.LogCaptureFixture
     ) -> None:
         ledger = SegmentLedger(engine)
         new_writer(ledger, store).write(messages(0, 1), {0: 1})
         [segment] = ledger.chain(PAIR).segments
-        store.append("router+orders+queue+19990101T000000-1.segment", 0, b"finished long ago")
+        left = "router+orders+queue+19990101T000000-1.segment"
+        store.append(left, 0, b"finished long ago")
         others = [f"{name}+19990101T000000-1.segment" for name in OTHER_PAIRS]
         for name in others:
             store.append(name, 0, b"of another pair")
         asyncio.run(steps(new_publisher(ledger, store, MemoryOutbound()), 1))
-        assert store.names() == sorted([*others, segment.name])
+        assert store.names() == sorted([left, *others, segment.name])
+        assert left in caplog.text
 
 
 OTHER_PAIRS = [
