@@ -46,10 +46,6 @@ def command() -> None:
 
     \b
     sequitur route explain rules.toml message.json
-    sequitur route serve router.toml
-
-    dry-run ends with status 1 where a message fails, compare where one would go
-    elsewhere.
     """
 
 
@@ -162,7 +158,10 @@ def dry_run(
     most: int,
     kafka: dict[str, Any],
 ) -> int:
-    """Route a file's lines, or the first --most of each partition of a topic, and show where."""
+    """Route a file's lines, or the first --most of each partition of a topic, and show where.
+
+    It ends with status 1 where a message fails.
+    """
     found = load_rules(rules)
     tried = _tried(topic, messages, kafka, most, lambda: _source_of(found, source))
     table = Table("line", "goes to", box=None, pad_edge=False)
@@ -206,7 +205,10 @@ def compare_rules(
     examples: int,
     kafka: dict[str, Any],
 ) -> int:
-    """Say which messages would go elsewhere by NEW rules than by OLD ones."""
+    """Say which messages would go elsewhere by NEW rules than by OLD ones.
+
+    It ends with status 1 where one would.
+    """
     before, after = load_rules(old, 1), load_rules(new, 2)
     messages = _tried(topic, file, kafka, most, lambda: _source_of(before, source))
     found = compare(before, after, messages, examples)
