@@ -130,6 +130,8 @@ class DayBarrier:
             return True
         if state.complete and self._topic not in state.written:
             await asyncio.to_thread(self._write, writer, day)
+        elif state.complete and state.topics <= state.written:
+            await asyncio.to_thread(self._days.close, day)
         elif state.missing and time.monotonic() - self._told > TELL:
             self._told = time.monotonic()
             silent = ", ".join(state.missing[:20])

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import orjson
 
 from stores.segments.day_of import DAY
-from stores.segments.days import Days
+from stores.segments.days import Days, Passing
 from stores.segments.message import OutboundMessage, Pair
 from stores.segments.transports.transport import Outbound
 
@@ -53,13 +53,13 @@ class DayMarks:
         Raises:
             DestinationDown: the transport is away.
         """
-        if not await asyncio.to_thread(self._days.may_pass, pair, day):
+        passing = await asyncio.to_thread(self._days.passing, pair, day)
+        if passing is Passing.WAITS:
             return None
         apart = isinstance(outbound, Apart) and outbound.topics_apart
-        leads = pair.topic == self._days.leader
-        if not leads and not apart:
+        if passing is Passing.FOLLOWS and not apart:
             return ()
-        if leads:
+        if passing is Passing.LEADS:
             await asyncio.to_thread(self._days.forget, pair, day)
         content = orjson.dumps({"day": day, "site": self._site})
         found = []

@@ -6,6 +6,7 @@ too: behind it in each of them is what belongs to the next day.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from sqlalchemy import (
     BigInteger,
@@ -107,6 +108,14 @@ class DayState:
         return self.open is not None and not self.missing
 
 
+class Passing(Enum):
+    """What the publisher of a pair does at the end of a day."""
+
+    WAITS = "it waits"
+    LEADS = "it tells the destinations, and goes on"
+    FOLLOWS = "it goes on"
+
+
 class Days:
     """The days of a router, in the ledger's database.
 
@@ -121,8 +130,6 @@ class Days:
     ) -> None:
         self._engine, self._router = ledger.engine, ledger.router
         self._topics, self.transports = frozenset(topics), tuple(sorted(transports))
-        self.leader = min(self._topics)
-        """The topic whose publishers tell destinations that a day ended."""
 
     def know(self, topic: str, partitions: Iterable[int]) -> None:
         """Note which partitions a topic has."""
@@ -181,29 +188,46 @@ class Days:
         for pair, (before, behind) in places.items():
             where = {"number": before.number, "before": before.offset, "behind": behind}
             connection.execute(PLACES.insert().values(**mine, **pair._asdict(), day=day, **where))
+        self._close(connection, day)
+
+    def close(self, day: str) -> None:
+        """End a day that all topics have written; one that had not may be gone since."""
+        with self._engine.begin() as connection:
+            begin_writing(connection)
+            open_ = update(DAYS).filter_by(router=self._router, open_day=day)
+            if connection.execute(open_.values(open_day=day)).rowcount:
+                self._close(connection, day)
+
+    def _close(self, connection: Connection, day: str) -> None:
+        mine = {"router": self._router}
         asked = select(func.count(func.distinct(PLACES.c.topic))).filter_by(**mine, day=day)
         there = connection.execute(asked.where(PLACES.c.topic.in_(self._topics))).scalar_one()
         if there == len(self._topics):
             connection.execute(update(DAYS).filter_by(**mine).values(open_day=None, last_day=day))
 
-    def may_pass(self, pair: Pair, day: str) -> bool:
+    def passing(self, pair: Pair, day: str) -> Passing:
         """Whether the publisher of a pair may go on behind the end of a day.
 
-        The leader's may, and tells the destinations, when everything before it is confirmed for all
-        topics; the others may when the leader's has.
+        Who takes part is who had that end in its segments when the day ended, whatever sources and
+        transports there are by now; the first of these topics leads. It may go on, and tells the
+        destinations, when everything before it is confirmed for all of them; the others may when
+        the leader has.
         """
         of = {"router": self._router, "transport": pair.transport, "day": day}
-        leads = pair.topic == self.leader
         with self._engine.connect() as connection:
+            last = connection.execute(select(DAYS.c.last_day).filter_by(router=self._router))
+            if (last.scalar_one_or_none() or "") < day:
+                return Passing.WAITS
             places = {p.topic: p for p in connection.execute(select(PLACES).filter_by(**of))}
-            wanted = self._topics - {pair.topic} if leads else {self.leader}
-            for topic in wanted:
-                at = places.get(topic)
-                if at is None or not self._is_behind(
+            leader = min(places, default=pair.topic)
+            leads = pair.topic == leader
+            for topic in places.keys() - {pair.topic} if leads else {leader}:
+                at = places[topic]
+                if not self._is_behind(
                     connection, topic, pair.transport, at.number, at.before if leads else at.behind
                 ):
-                    return False
-        return True
+                    return Passing.WAITS
+        return Passing.LEADS if leads else Passing.FOLLOWS
 
     def forget(self, pair: Pair, day: str) -> None:
         """Strike out the places of the days before one that all have passed."""

@@ -20,12 +20,14 @@ from stores.segments import (
     InboundMessage,
     OutboundMessage,
     Pair,
+    Place,
     Publisher,
     SegmentConsumer,
     SegmentLedger,
     UnitIntake,
 )
 from stores.segments.day_of import DAY
+from stores.segments.days import Passing
 from tests.stores.segments.fake_transports import LogInbound, MemoryOutbound
 
 TOPICS, DESTINATIONS, ENDS = ("bills", "orders"), ("a", "b"), ("2013-01-01", "2013-01-02")
@@ -257,3 +259,79 @@ async def test_a_source_that_cannot_be_held_in_part_waits_as_a_whole(
                 inbound.add(0, end(ENDS[day]))
     await router.settle(60)
     check(router.got, sent)
+
+
+def ended(
+    ledger: SegmentLedger, topics: Sequence[str], transports: Sequence[str] = ("kafka",)
+) -> Days:
+    """The days of a router in which ENDS[0] has ended, and no publisher has passed it."""
+    days = Days(ledger, topics, transports)
+    for topic in topics:
+        days.know(topic, [0])
+    for topic in topics:
+        with ledger.engine.begin() as connection:
+            days.reach(connection, topic, {0: ENDS[0]})
+    for topic in topics:
+        written(ledger, days, topic, transports)
+    return days
+
+
+def written(ledger: SegmentLedger, days: Days, topic: str, transports: Sequence[str]) -> None:
+    with ledger.engine.begin() as connection:
+        days.write(connection, ENDS[0], {Pair(topic, t): (Place(1, 0), 10) for t in transports})
+
+
+def passing(days: Days, *topics: str, transport: str = "kafka") -> list[Passing]:
+    return [days.passing(Pair(topic, transport), ENDS[0]) for topic in topics]
+
+
+LEADS, FOLLOWS, WAITS = Passing.LEADS, Passing.FOLLOWS, Passing.WAITS
+
+
+def test_a_source_that_is_added_in_front_of_the_others_holds_up_no_day_that_has_ended(
+    engine: Engine,
+) -> None:
+    ledger = SegmentLedger(engine)
+    ended(ledger, ["b", "c"])
+    later = Days(ledger, ["a", "b", "c"], ["kafka"])
+    later.know("a", [0])
+    assert passing(later, "b", "c") == [LEADS, FOLLOWS]
+
+
+def test_a_day_is_told_by_the_same_topic_though_its_source_is_taken_out(engine: Engine) -> None:
+    ledger = SegmentLedger(engine)
+    assert passing(ended(ledger, ["a", "b"]), "a", "b") == [LEADS, FOLLOWS]
+    assert passing(Days(ledger, ["b"], ["kafka"]), "b") == [FOLLOWS]
+
+
+def test_a_transport_that_is_added_while_a_day_is_written_waits_for_nobody_who_lacks_it(
+    engine: Engine,
+) -> None:
+    ledger = SegmentLedger(engine)
+    days = Days(ledger, ["a", "b"], ["kafka"])
+    for topic in ("a", "b"):
+        days.know(topic, [0])
+        with ledger.engine.begin() as connection:
+            days.reach(connection, topic, {0: ENDS[0]})
+    written(ledger, days, "b", ["kafka"])
+    assert passing(days, "b") == [WAITS]
+    more = Days(ledger, ["a", "b"], ["files", "kafka"])
+    written(ledger, more, "a", ["files", "kafka"])
+    assert passing(more, "a", "b") == [LEADS, FOLLOWS]
+    assert passing(more, "a", transport="files") == [LEADS]
+
+
+def test_a_day_ends_though_the_topic_that_had_not_written_it_is_taken_out(engine: Engine) -> None:
+    ledger = SegmentLedger(engine)
+    days = Days(ledger, ["a", "b"], ["kafka"])
+    for topic in ("a", "b"):
+        days.know(topic, [0])
+    with ledger.engine.begin() as connection:
+        days.reach(connection, "a", {0: ENDS[0]})
+    written(ledger, days, "a", ["kafka"])
+    days.close(ENDS[0])
+    assert days.state().last is None, "b may have it yet"
+    left = Days(ledger, ["a"], ["kafka"])
+    left.close(ENDS[0])
+    assert left.state().last == ENDS[0]
+    assert passing(left, "a") == [LEADS]
