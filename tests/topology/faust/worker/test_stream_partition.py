@@ -77,6 +77,7 @@ async def started(row: Positions, written: Positions | None = None) -> tuple[lis
         return None
 
     context: Any = SimpleNamespace(
+        timings=None,
         app=SimpleNamespace(engine=SimpleNamespace(settings=SETTINGS)),
         topology=topology,
         settings=SETTINGS,
