@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import engine
+from bench import engine, replay
 from bench.delivery import run as delivery
 from bench.delivery.kept import PARTS
 from bench.options import Options
@@ -37,6 +37,8 @@ BENCHES: dict[str, tuple[Callable[[Options, Console], int], str, int, str, str |
               "messages of a measurement", None),
     "routing": (routing.run, "messages and units of work through rules", 100_000,
                 "messages of a measurement", "benchmarks-routing.md"),
+    "replay": (replay.run, "the replay log: ingest, counts and pages", 200_000,
+               "messages of the log", "benchmarks-replay.md"),
 }  # fmt: skip
 """Name → what runs it, what it is about, how many of what, and the page that it writes."""
 

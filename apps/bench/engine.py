@@ -15,13 +15,13 @@ from bench.options import Options
 from bench.peers.peer import Peer
 from bench.peers.registry import PEERS, SEQUITUR
 from bench.results import Result, Sample, load, save
-from bench.scenarios import latency, memory, recovery, throughput, upsert, views, workers
+from bench.scenarios import grid, latency, memory, recovery, throughput, upsert, views, workers
 from bench.scenarios.scenario import Scenario
 from sequitur.local.broker import Broker
 
 SCENARIOS = {
     module.SCENARIO.name: module.SCENARIO
-    for module in (throughput, upsert, views, memory, recovery, latency, workers)
+    for module in (throughput, grid, upsert, views, memory, recovery, latency, workers)
 }
 REMEDY = "Remedy: scripts/bench engine --install"
 
@@ -50,7 +50,10 @@ def run(options: Options, console: Console) -> int:
         sample("warm-up", lambda: throughput.measure(bench, SEQUITUR, "exactly_once"))
         for name in options.scenarios:
             scenario = SCENARIOS[name]
-            result = measure(scenario, bench, options.repeats, console)
+            result = measure(
+                scenario, bench, options.repeats, console,
+                lambda so_far: save(kept, (results | {so_far.scenario: so_far}).values()),
+            )  # fmt: skip
             if scenario.subjects:
                 result.facts["absent"] = ", ".join(n for n in absent if n in scenario.subjects)
             measured[name] = results[name] = result

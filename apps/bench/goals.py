@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.bench import FULL
 from bench.results import Result
-from bench.scenarios import memory, recovery, views, workers
+from bench.scenarios import grid, memory, recovery, views, workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,15 @@ GOALS = (
         "upsert",
         ratio("sequitur", "kafka-streams", "rate"),
         1,
+    ),
+    *(
+        Goal(
+            f"in the worst shape of disorder, exactly once, × {title}",
+            "grid",
+            lambda result, names=names: grid.worst(result, names),  # type: ignore[misc]
+            bound,
+        )
+        for (title, names), bound in zip(grid.OTHERS.items(), (0.8, 2, 1), strict=True)
     ),
     Goal(
         "time of three views, × one view",

@@ -52,6 +52,12 @@ class Result:
         one, other = self.figure(subject, value), self.figure(base, value)
         return one.median / other.median if one and other and other.median else None
 
+    def over(self, subject: str, value: str, others: Sequence[str]) -> float | None:
+        """A subject's median by the highest of its medians of other values."""
+        one = self.figure(subject, value)
+        found = [figure.median for each in others if (figure := self.figure(subject, each))]
+        return one.median / max(found) if one and found else None
+
     def problems(self) -> list[str]:
         """What made samples void, by subject."""
         return [f"{sample.subject}: {sample.problem}" for sample in self.samples if sample.problem]

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from checkout import rabbitmq
+from checkout import chromium, rabbitmq
 from checkout.console import say
 from sequitur.cli.signals import interrupted_by
 from sequitur.local.home import ROOT
@@ -60,6 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     interrupted_by(signal.SIGTERM)
     if not options.fast:
         rabbitmq.install()
+        chromium.install()
     with ThreadPoolExecutor(max_workers=1) as beside:
         checks = [beside.submit(_check, name, command) for name, command in _CHECKS.items()]
         tests = _pytest(pytest_arguments(options.fast) + others)
@@ -90,9 +91,13 @@ def _report(outcomes: list[Outcome], fast: bool) -> int:
         say(outcome.line)
     if fast:
         say("  --fast: left out what needs a broker, a server, Spark or many processes")
-    elif (missing := rabbitmq.missing()) is not None:
-        say(f"  {missing}")
-    say(f"\n{outcomes[-1].closing or 'pytest did not come to its end'}")
+    else:
+        for missing in filter(None, (rabbitmq.missing(), chromium.missing())):
+            say(f"  {missing}")
+    closing = outcomes[-1].closing or "pytest did not come to its end"
+    # In the very last line, too: no skipped test says how much it stands for.
+    unseen = None if fast else chromium.missing()
+    say(f"\n{closing}" + (f". {unseen}" if unseen else ""))
     return 1 if failed else 0
 
 

@@ -11,20 +11,24 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from checkout import rabbitmq
 from checkout.postgres import Postgres
-from checkout.rabbitmq import RabbitMQ
 from sequitur.local.broker import Broker
 from sequitur.local.home import HOME
 from soak.done import Round
 from soak.rounds import Soaking
 from soak_segments.media import MEDIA
-from soak_segments.part import CONSUMER, PUBLISHER, Setting
+from soak_segments.part import TWO_PHASES, Setting
 
 STORES = ("segments, sqlite", "rows, sqlite", "rows, postgresql")
-WAYS = tuple(f"{one} → {other}, {each}" for one in MEDIA for other in MEDIA for each in STORES)
+WAYS = (
+    *(f"{one} → {other}, {each}" for one in MEDIA for other in MEDIA for each in STORES),
+    *(f"sql → sql, {TWO_PHASES}, {each}" for each in ("sqlite", "postgresql")),
+)
 _PATIENCE = 60.0
 """Seconds for a step to be reached, or for all to come."""
 
@@ -37,7 +41,7 @@ class Killing:
         setting.source.make([setting.name])
         setting.target.make(setting.destinations)
         setting.units().engine.dispose()
-        self._parts = {role: setting.start(role) for role in (CONSUMER, PUBLISHER)}
+        self._parts = {role: setting.start(role) for role in setting.roles}
         for role in self._parts:
             stack.callback(self._end, role)
 
@@ -107,13 +111,16 @@ def run_round(
     with ExitStack() as stack:
         database = f"sqlite:///{folder}/ledger.db"
         if kind == "postgresql":
-            database = stack.enter_context(Postgres()).new_database("soak")
+            server = stack.enter_context(Postgres())
+            database = server.new_database("soak")
+            servers = {**servers, "sql": server.new_database("messages")}
         name = f"soak-{seed}-{int(time.time() * 1000)}"
-        killing = Killing(Setting(source, target, segments, database, folder, servers, name), stack)
+        setting = Setting(source, target, segments, database, folder, servers, name)
+        killing, roles = Killing(setting, stack), setting.roles
         try:
             for number in range(count):
-                role = (CONSUMER, PUBLISHER)[number % 2]
-                what[killing.harm(role, first + number // 2 * stride)] += 1
+                turn, which = divmod(number, len(roles))
+                what[killing.harm(roles[which], first + turn * stride)] += 1
             messages = killing.finish()
         except RuntimeError as error:
             raise RuntimeError(f"{way}, seed {seed}, after {dict(what)}: {error}") from error
@@ -134,10 +141,18 @@ SOAKING = Soaking(
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit status."""
-    with Broker(HOME / "soak-segments-broker") as broker, RabbitMQ() as rabbit:
-        rabbits = {"rabbitmq": rabbit.url, "streams": str(rabbit.stream_port)}
-        run = partial(run_round, {"kafka": broker.address, **rabbits})
-        return SOAKING.main(arguments, HOME / "soak-segments", run)
+    soaking = SOAKING
+    with ExitStack() as stack:
+        broker = stack.enter_context(Broker(HOME / "soak-segments-broker"))
+        servers = {"kafka": broker.address}
+        if (missing := rabbitmq.missing()) is not None:
+            print(missing, flush=True)
+            ways = tuple(each for each in WAYS if "rabbitmq" not in each)
+            soaking = replace(SOAKING, ways=ways, holds=f"{SOAKING.holds}. {missing}")
+        else:
+            rabbit = stack.enter_context(rabbitmq.RabbitMQ())
+            servers |= {"rabbitmq": rabbit.url, "streams": str(rabbit.stream_port)}
+        return soaking.main(arguments, HOME / "soak-segments", partial(run_round, servers))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,23 @@
 """What is at either end of a soak: filled, and read at last."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
+import orjson
 from aio_pika import Message
 from confluent_kafka import Producer
+from sqlalchemy import Engine, select
 
 from sequitur.demo.kafka import Kafka
 from soak.check import read
+from stores.db.engines import open_engine
+from stores.inbox import Inbox
+from stores.inbox.tables import MESSAGES, STREAMS
+from stores.outbox import MessageLog, Outbox
 from stores.segments import InboundMessage
 from stores.segments.transports.kafka import ID
 from stores.segments.transports.rabbitmq import RabbitLogin
@@ -144,10 +151,48 @@ class StreamMedium(RabbitMedium):
         ]
 
 
+class SqlMedium:
+    """A message log, where a partition is a stream; an inbox."""
+
+    repeats = 0
+
+    def __init__(self, folder: Path, servers: Mapping[str, str]) -> None:
+        self._url = servers.get("sql", f"sqlite:///{folder}/messages.db")
+        self.table = {"kind": "sql", "database": self._url}
+
+    def make(self, names: Sequence[str]) -> None:
+        with self._opened() as engine:
+            MessageLog().create(engine)
+            Inbox(engine)
+
+    def fill(self, name: str, partition: int, values: Sequence[str]) -> None:
+        with self._opened() as engine, engine.begin() as connection:
+            for each in values:
+                Outbox(MessageLog()).capture(
+                    connection, name, str(partition), "soak", each.encode()
+                )
+
+    def got(self, name: str, topic: str) -> list[tuple[str, str]]:
+        of, at = MESSAGES.c, (MESSAGES.c.stream_id, MESSAGES.c.epoch, MESSAGES.c.sequence)
+        asked = select(of.content, of.headers).join(STREAMS, STREAMS.c.id == of.stream_id)
+        with self._opened() as engine, engine.connect() as connection:
+            rows = connection.execute(asked.where(STREAMS.c.topic == name).order_by(*at)).all()
+        return [(bytes(content).decode(), orjson.loads(named)[ID]) for content, named in rows]
+
+    @contextmanager
+    def _opened(self) -> Iterator[Engine]:
+        engine = open_engine(self._url)
+        try:
+            yield engine
+        finally:
+            engine.dispose()
+
+
 MEDIA: dict[str, type[Medium]] = {
     "kafka": KafkaMedium,
     "files": FileMedium,
     "rabbitmq": RabbitMedium,
     "rabbitmq-stream": StreamMedium,
+    "sql": SqlMedium,
 }
 """All transports; a soak has each pair of them."""

@@ -17,12 +17,16 @@ from aiokafka import AIOKafkaProducer
 
 from sequitur.route.units import RouterUnits
 from soak_segments.media import BATCH, MEDIA, Medium
-from stores.segments import RowSegments, SegmentLedger
+from stores.segments import RowSegments, SegmentLedger, TwoPhaseConsumer
 from stores.segments.files import LocalFolder
 from stores.segments.ledger import SegmentOwner
+from stores.segments.owned_work import OwnedWork
+from stores.segments.transports.sql import InboxOutbound, LogInbound
 from topology.routing import RoutedSource, Rule, RuleSet, Target
 
 CONSUMER, PUBLISHER = "consumer", "publisher"
+TWO_PHASES = "two phases"
+"""In the place of segments, between a message log and an inbox: there is no publisher."""
 _STEPS: dict[type, tuple[str, ...]] = {
     SegmentLedger: ("take_over", "keep_source", "open_segment", "advance", "resume", "published"),
     SegmentOwner: ("verify",),
@@ -40,7 +44,8 @@ _FORKING.set_forkserver_preload(["soak_segments.part"])
 
 @dataclass(frozen=True)
 class Setting:
-    """What parts share. source, target: of MEDIA; segments: as in a router's file."""
+    """What parts share. source, target: of MEDIA. segments: as in a router's file, or TWO_PHASES;
+    then the log is in a database of its own, where there is a server for the inbox."""
 
     source_kind: str
     target_kind: str
@@ -52,11 +57,18 @@ class Setting:
 
     @property
     def source(self) -> Medium:
-        return MEDIA[self.source_kind](self.folder, self.servers)
+        servers = {**self.servers}
+        if self.segments == TWO_PHASES:
+            servers.pop("sql", None)
+        return MEDIA[self.source_kind](self.folder, servers)
 
     @property
     def target(self) -> Medium:
         return MEDIA[self.target_kind](self.folder, self.servers)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return (CONSUMER,) if self.segments == TWO_PHASES else (CONSUMER, PUBLISHER)
 
     @property
     def destinations(self) -> list[str]:
@@ -76,14 +88,16 @@ class Setting:
             destinations=dict.fromkeys(self.destinations),
             outbound={"to": {each: Target((each,)) for each in self.destinations}},
         )
-        units = {
+        units: dict[str, Any] = {
             "ledger": self.database,
             "errors": {"transport": "target"},
-            "segments": self.segments,
             "lease": 0.3,
-            "window": 3_600,
             "batch": {"count": BATCH, "idle": 0.01},
         }
+        if self.segments == TWO_PHASES:
+            units |= {"two_phase": True}
+        else:
+            units |= {"segments": self.segments, "window": 3_600}
         data = {
             "transport": {"source": self.source.table, "target": self.target.table},
             "units": units,
@@ -112,16 +126,20 @@ def _part(role: str, setting: Setting, step: int | None) -> None:
 
     units = setting.units()
     consumer = units.consumers("source", role)[setting.name]
-    publisher = units.publishers("target", role)[setting.name]
-    steps = _STEPS | {
-        type(consumer.intake.inbound): ("start", "poll", "acknowledge"),
-        type(publisher._outbound): ("start", "publish"),
-    }
+    steps = _STEPS | {type(consumer.intake.inbound): ("start", "poll", "acknowledge")}
+    works: OwnedWork = consumer
+    if isinstance(consumer, TwoPhaseConsumer):
+        steps |= {LogInbound: ("start", "poll", "take"), InboxOutbound: ("start", "receive")}
+        consumer.step_done = due
+    else:
+        publisher = units.publishers("target", role)[setting.name]
+        steps |= {type(publisher._outbound): ("start", "publish")}
+        works = consumer if role == CONSUMER else publisher
     for kind, methods in steps.items() if step else ():
         for method in methods:
             name = f"{kind.__name__}.{method}"
             setattr(kind, method, _with_steps(getattr(kind, method), name, due))
-    asyncio.run((consumer if role == CONSUMER else publisher).run(retry=0.1))
+    asyncio.run(works.run(retry=0.1))
 
 
 def _with_steps(call: Callable[..., Any], name: str, due: Callable[[str], None]) -> Any:

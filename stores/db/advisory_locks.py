@@ -20,6 +20,7 @@ class AdvisoryLock(IntEnum):
     UNIT_MARKS = 0x5E901C
     SEGMENTS = 0x5E901D
     TURNS = 0x5E901E
+    REPLAY = 0x5E901F
     CLAIMS = 0x5E91A1
 
 

@@ -108,15 +108,19 @@ class Inbox:
             with self.engine.begin() as connection:
                 return self.receiver.receive(connection, given, read, malformed)
         except (SQLAlchemyError, *OF_DATA) as error:
-            if not is_of_data(error) or not (unfit := self._unfit(given)):
+            if not is_of_data(error) or not (unfit := self.unfit(given)):
                 raise
         good = [message for message in given if id(message) not in unfit]
         bad = [unfit[id(message)] for message in given if id(message) in unfit]
         with self.engine.begin() as connection:
             return self.receiver.receive(connection, good, read, [*malformed, *bad])
 
-    def _unfit(self, messages: list[Message]) -> dict[int, tuple[str, bytes | None]]:
-        """Those that the database does not take, by trying: id → (reason, content)."""
+    def unfit(self, messages: list[Message]) -> dict[int, tuple[str, bytes | None]]:
+        """Those that the database does not take, by trying: `id()` → (reason, content).
+
+        Args:
+            messages: none of them is received by it.
+        """
         try:
             with self.engine.connect() as connection, connection.begin() as trial:
                 self.receiver.receive(connection, messages)
@@ -130,7 +134,7 @@ class Inbox:
                 told = f"{one.topic} {one.stream}: the database does not take it: {said(error)}"
                 return {id(one): (told, one.content)}
         half = len(messages) // 2
-        return self._unfit(messages[:half]) | self._unfit(messages[half:])
+        return self.unfit(messages[:half]) | self.unfit(messages[half:])
 
     def offsets(self) -> dict[Partition, int]:
         """The next offset of every partition that was read into the inbox.

@@ -122,6 +122,13 @@ class Lease:
         if connection.execute(line.with_for_update(read=True)).scalar_one_or_none() != epoch:
             raise self._lost(connection, epoch)
 
+    def verify(self, epoch: int) -> None:
+        """Ask whether it is held in this turn, without a lock or a write. Raises LeaseLost."""
+        line = select(LEASES.c.epoch).where(LEASES.c.name == self.name)
+        with self.engine.connect() as connection:
+            if connection.execute(line).scalar_one_or_none() != epoch:
+                raise self._lost(connection, epoch)
+
     def release(self, epoch: int) -> None:
         """Let go of it at once, if it is still held."""
         with self.engine.begin() as connection:

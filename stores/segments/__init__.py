@@ -2,7 +2,7 @@
 
 from stores.segments.batching import BatchLimits
 from stores.segments.chain import Backpressure
-from stores.segments.consumer import SegmentConsumer, UnitIntake
+from stores.segments.consumer import SegmentConsumer
 from stores.segments.damage import SkippedDamage, skip_damage
 from stores.segments.day_marks import DayMarks
 from stores.segments.days import Days, DayState
@@ -15,9 +15,12 @@ from stores.segments.errors import (
 )
 from stores.segments.failures import ErrorsAfter, FailurePolicy
 from stores.segments.files import FileSegments
+from stores.segments.intake import UnitIntake
 from stores.segments.ledger import SegmentLedger
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.one_process import DirectConsumer
+from stores.segments.one_transaction import TwoPhaseConsumer
+from stores.segments.parking import ParkedUnits, Parking
 from stores.segments.published_ids import PublishedIds
 from stores.segments.publisher import Publisher
 from stores.segments.rows import RowSegments
@@ -41,6 +44,8 @@ __all__ = [
     "OutboundBatch",
     "OutboundMessage",
     "Pair",
+    "ParkedUnits",
+    "Parking",
     "Place",
     "PublishRefused",
     "PublishedIds",
@@ -54,6 +59,7 @@ __all__ = [
     "SegmentStore",
     "SkippedDamage",
     "StaleOwner",
+    "TwoPhaseConsumer",
     "UnitIntake",
     "skip_damage",
 ]

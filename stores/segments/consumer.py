@@ -1,146 +1,40 @@
 """The consumer of an inbound topic: batches become units of work, are saved, and acknowledged."""
 
 import asyncio
-import time
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+import logging
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from sqlalchemy import Connection
 
-from stores.segments.batching import BatchLimits, OpenBatch
 from stores.segments.chain import Backpressure
 from stores.segments.day_barrier import DayBarrier
 from stores.segments.days import Days
-from stores.segments.failures import FailurePolicy
-from stores.segments.identity import Known, identify, numbered
+from stores.segments.identity import Known, identify
+from stores.segments.intake import UnitIntake
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import InboundMessage, OutboundMessage
 from stores.segments.owned_work import OwnedWork
+from stores.segments.parked_topic import LetGo, ParkedTopic
 from stores.segments.published_ids import KeptId, PublishedIds
-from stores.segments.record import check_writable
 from stores.segments.store import SegmentStore
-from stores.segments.transports.transport import Inbound, Recognising
 from stores.segments.writer import SEGMENT_BYTES, SegmentWriter
+from topology.model.printable import printable
 
-Route = Callable[[InboundMessage], Sequence[OutboundMessage]]
-"""What a message becomes: the same each time that it is asked."""
+logger = logging.getLogger(__name__)
 BACKLOG = 256_000_000
 """Bytes of a pair that wait for a destination, before its sources pause."""
 
 
-class UnitIntake:
-    """Polls batches and routes them; what both kinds of consumers have.
+_FASTER = 4
+"""So many times faster than a stream grows, what is parked of it goes on."""
 
-    Args:
-        inbound: the transport.
-        route: what a message becomes.
-        failures: what becomes of messages whose routing fails.
-        transports: those that there are.
-        site: where this is: a part of the ids, which two sites must not share.
-        window: seconds for which producers' ids are believed, None: they are not.
-        limits: of a batch.
-    """
 
-    def __init__(
-        self,
-        inbound: Inbound,
-        route: Route,
-        failures: FailurePolicy,
-        transports: Collection[str],
-        *,
-        site: str,
-        window: float | None = None,
-        limits: BatchLimits | None = None,
-    ) -> None:
-        self.inbound, self._route, self._failures = inbound, route, failures
-        self._transports = frozenset(transports)
-        if not site:
-            raise ValueError("a site has a name: ids of two sites must not be the same")
-        self.site, self.window, self.limits = site, window, limits or BatchLimits()
-        self._known: str | None = None
-        self.counts: Counter[str] = Counter()
-        """Messages "consumed", "failed", "repeated" and "redelivered without an id"."""
+class Keep(Protocol):
+    """Keeps outbound messages in the transaction that promises them."""
 
-    async def start(self, ledger: SegmentLedger, owner: SegmentOwner) -> None:
-        """Connect, and go on at the positions of SQL.
-
-        Raises:
-            SegmentError: it is another topic than what they are of.
-        """
-        topic = self.inbound.topic
-        self._known = await asyncio.to_thread(ledger.source, topic)
-        await self.inbound.start(await asyncio.to_thread(ledger.positions, topic))
-        await self.recognise(ledger, owner)
-
-    async def recognise(self, ledger: SegmentLedger, owner: SegmentOwner) -> None:
-        """Keep by what the topic is told from others of its name. Raises SegmentError."""
-        if isinstance(self.inbound, Recognising):
-            found = await self.inbound.recognise(self._known)
-            if found is not None and found != self._known:
-                await asyncio.to_thread(ledger.keep_source, owner, found)
-            self._known = found
-
-    async def batch(self, wait: float) -> list[InboundMessage]:
-        """Collect a batch, until something closes it.
-
-        Args:
-            wait: seconds to wait for its first message.
-        """
-        found: list[InboundMessage] = []
-        filling = OpenBatch(self.limits)
-        while not filling.is_full(now := time.monotonic()):
-            left = filling.wait(now)
-            some = await self.inbound.poll(
-                self.limits.count - len(found), wait if left is None else left
-            )
-            if not some and not found:
-                break
-            now = time.monotonic()
-            for message in some:
-                filling.add(len(message.value or b""), now)
-            found += some
-        return found
-
-    def all_outputs(self, messages: Sequence[InboundMessage]) -> list[OutboundMessage]:
-        """Route messages.
-
-        Args:
-            messages: as they were delivered, in order.
-        """
-        return [each for message in messages for each in self.outputs(message)]
-
-    def outputs(self, message: InboundMessage) -> list[OutboundMessage]:
-        """Route a message; what comes of it has its ids.
-
-        Args:
-            message: as it was delivered.
-        """
-        identity = identify(message, self.site, self.window)
-        if identity.known is Known.NOT and message.redelivered:
-            self.counts["redelivered without an id"] += 1
-        self.counts["consumed"] += 1
-        attempts, instead = 0, None
-        while True:
-            try:
-                if message.damage and instead is None:
-                    raise ValueError(message.damage)
-                made = self._route(message) if instead is None else instead
-                outputs = self._checked(numbered(identity, made))
-                self.counts["failed"] += instead is not None
-                return outputs
-            except Exception as error:
-                attempts += 1
-                instead = self._failures.unroutable(message, error, attempts)
-
-    def _checked(self, outputs: list[OutboundMessage]) -> list[OutboundMessage]:
-        for each in outputs:
-            if not each.destination:
-                raise ValueError("a message without a destination: check the rules")
-            if each.transport not in self._transports:
-                raise ValueError(f"there is no transport {each.transport!r}: check the rules")
-            check_writable(each)
-        return outputs
+    def __call__(self, connection: Connection, messages: Sequence[OutboundMessage]) -> None: ...
 
 
 class SegmentConsumer(OwnedWork):
@@ -155,6 +49,7 @@ class SegmentConsumer(OwnedWork):
         segment_bytes: after how many bytes a pair gets another segment.
         ids: what was consumed from a queue, which may come again; None: that is consumed again.
         days: the ends of days, at which all partitions wait for each other; None: there are none.
+        keep: what else the transaction does that promises outbound messages.
     """
 
     def __init__(
@@ -168,9 +63,10 @@ class SegmentConsumer(OwnedWork):
         segment_bytes: int = SEGMENT_BYTES,
         ids: PublishedIds | None = None,
         days: Days | None = None,
+        keep: Keep | None = None,
     ) -> None:
         super().__init__(ledger, holder)
-        self.intake, self._store, self._ids = intake, store, ids
+        self.intake, self._store, self._ids, self._keep_also = intake, store, ids, keep
         self.days = None if days is None else DayBarrier(days, intake.inbound)
         self._limit, self._segment_bytes = backlog, segment_bytes
         self._writer: SegmentWriter | None = None
@@ -197,9 +93,16 @@ class SegmentConsumer(OwnedWork):
         self.backpressure = self.backpressure.next(backlogs, self._limit)
         if self.backpressure.paused:
             return 0
+        went = 0
+        if (parked := self.intake.parked) is not None and parked.has_any:
+            limits = self.intake.limits
+            most = _FASTER * limits.count, _FASTER * limits.size
+            gone = await asyncio.to_thread(parked.let_go, *most)
+            if gone is not None:  # what comes meanwhile does not wait for all of it
+                went, wait = await self._redrive(writer, parked, gone), 0.0
         days = self.days
         if days is not None and not await days.pass_on(writer):
-            return 0
+            return went
         messages: Sequence[InboundMessage] = await self.intake.batch(wait)
         await self.intake.recognise(self._ledger, owner)
         positions = {message.partition: message.behind for message in messages}
@@ -208,22 +111,58 @@ class SegmentConsumer(OwnedWork):
         if days is not None and messages:
             messages, positions, reached = await asyncio.to_thread(days.split, messages)
         if positions:
-            new, note = await asyncio.to_thread(self._new, messages)
             # Not on the loop: rules that take long would keep the lease from being renewed.
-            outputs = await asyncio.to_thread(self.intake.all_outputs, new)
+            outputs, note = await asyncio.to_thread(self._routed, messages)
             also = [note] if note else []
+            if parked is not None:
+                also.append(parked.note)
             if days is not None and reached:
                 also.append(partial(days.reach, reached=reached))
+            if self._keep_also is not None:
+                also.append(partial(self._keep_also, messages=outputs))
             await asyncio.to_thread(writer.write, outputs, positions, partial(_all, also))
+            if parked is not None:
+                parked.noted()
             if days is not None:
                 days.hold(reached, positions)
             await self.intake.inbound.acknowledge(positions)
             if self._ids is not None and getattr(self.intake.inbound, "final", False):
                 await asyncio.to_thread(self._ids.forget, owner, writer.topic)
-        return polled if positions else 0
+        return went + (polled if positions else 0)
 
     async def _disconnect(self) -> None:
         await self.intake.inbound.stop()
+
+    async def _redrive(self, writer: SegmentWriter, parked: ParkedTopic, gone: LetGo) -> int:
+        """Route the first messages of a stream that is let go, until one fails again."""
+        await self.intake.ready()
+        outputs: list[OutboundMessage] = []
+        count, reason = 0, None
+        for message in gone.messages:
+            without = gone.reason if gone.without and not count else None
+            found = await asyncio.to_thread(self.intake.attempted, message, without)
+            if found.error is not None and without is None:
+                reason = str(found.error)
+                break
+            outputs += found.outputs
+            count += 1
+        also = [partial(parked.went, gone=gone, count=count, reason=reason)]
+        if self._keep_also is not None:
+            also.append(partial(self._keep_also, messages=outputs))
+        await asyncio.to_thread(writer.write, outputs, {}, partial(_all, also))
+        await asyncio.to_thread(parked.start)
+        logger.warning(
+            "%s: %d messages of stream %s went on, as %s said%s",
+            *(writer.topic, count, gone.stream, gone.who),
+            f"; it fails again: {printable(reason)}" if reason else "",
+        )
+        return len(gone.messages)
+
+    def _routed(
+        self, messages: Sequence[InboundMessage]
+    ) -> tuple[list[OutboundMessage], Callable[[Connection], None] | None]:
+        new, note = self._new(messages)
+        return self.intake.all_outputs(new), note
 
     def _new(
         self, messages: Sequence[InboundMessage]

@@ -6,9 +6,9 @@ from typing import Protocol, runtime_checkable
 import orjson
 
 from stores.segments.message import InboundMessage, OutboundMessage
+from topology.model.replay_headers import DAY as DAY
+from topology.model.replay_headers import is_replayed
 
-DAY = "sequitur-day"
-"""The header with a day's id, of what ends a day; without headers, the content `{"…": "id"}`."""
 DAY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 """Ids of days; they follow each other as texts do."""
 _CONTENT = b'{"%s"' % DAY.encode()
@@ -24,7 +24,9 @@ class Endable(Protocol):
 
 
 def day_of(message: InboundMessage) -> str | None:
-    """Return the id of the day that a message ends, None for any other message."""
+    """Return the id of the day that a message ends; None for any other one, or a replayed one."""
+    if is_replayed(message.headers):
+        return None
     for name, value in message.headers:
         if name == DAY:
             return value.decode("utf-8", "replace")

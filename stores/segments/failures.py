@@ -61,11 +61,13 @@ class ErrorsAfter:
         transport: of the errors of routing; what is refused stays on its own transport.
         destination: where errors go.
         attempts: how often a message is tried.
+        parks: whether what cannot be routed is set aside with its stream, where there are segments.
     """
 
     transport: str
     destination: str = "errors"
     attempts: int = 3
+    parks: bool = False
 
     def unroutable(
         self, message: InboundMessage, error: Exception, attempts: int

@@ -93,19 +93,23 @@ class SegmentOwner:
         with _lost_is_stale():
             self.lease.check(connection, self.generation)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a third of the lease is over."""
+        return time.monotonic() - self._renewed >= self.lease.seconds / 3
+
     def renew(self) -> None:
-        """Go on owning, if a third of the lease is over. Raises StaleOwner."""
-        now = time.monotonic()
-        if now - self._renewed < self.lease.seconds / 3:
+        """Go on owning, if it is due. Raises StaleOwner."""
+        if not self.is_due:
             return
-        self._renewed = now
+        self._renewed = time.monotonic()
         with _lost_is_stale():
             self.lease.renew(self.generation)
 
     def verify(self) -> None:
         """Ask whether this generation still owns. Raises StaleOwner."""
-        with self.lease.engine.begin() as connection:
-            self.check(connection)
+        with _lost_is_stale():
+            self.lease.verify(self.generation)
 
     def let_go(self) -> None:
         """Let the next one begin at once; where the database is away, when the lease is over."""

@@ -25,6 +25,7 @@ class InboundMessage:
         replayable: its position is the same when it comes again; not so in a queue.
         redelivered: the broker says that it may have come before.
         damage: why it is not whole; then no rule sees it, and it goes to errors.
+        time: the record's, in milliseconds since 1970; 0 where a transport does not tell it.
     """
 
     topic: str
@@ -40,6 +41,7 @@ class InboundMessage:
     replayable: bool = True
     redelivered: bool = False
     damage: str = ""
+    time: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 
-from stores.segments.consumer import UnitIntake
 from stores.segments.identity import Known, identify
+from stores.segments.intake import UnitIntake
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.owned_work import OwnedWork
@@ -37,6 +37,7 @@ class DirectConsumer(OwnedWork):
         holder: str = "consumer",
     ) -> None:
         super().__init__(ledger, holder)
+        intake.check_parks_nothing()
         self._intake, self._ids, self._outbounds = intake, ids, outbounds
         self._batches = 0
         self.counts: Counter[str] = Counter()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,6 +25,15 @@ class OwnedWork(ABC):
         self._ledger, self._holder = ledger, holder
         self._owner: SegmentOwner | None = None
         self._since = 0.0
+        self.failing: str | None = None
+        """Why it does not go on, since it last did."""
+        self.took: Callable[[float], None] = lambda seconds: None
+        """Is told of the time of each unit of work."""
+
+    @property
+    def owns(self) -> bool:
+        """Whether it does the work, and does not stand by."""
+        return self._owner is not None
 
     async def step(self, wait: float = 0.1) -> int:
         """Do a unit of work; the first step, and the first after a failure, asks where to begin.
@@ -46,8 +56,12 @@ class OwnedWork(ABC):
         assert owner is not None
         self._since = time.monotonic()
         try:
-            await asyncio.to_thread(owner.renew)
-            return await self._work(owner, wait)
+            if owner.is_due:  # a thread is not had for nothing
+                await asyncio.to_thread(owner.renew)
+            done = await self._work(owner, wait)
+            if done:
+                self.took(time.monotonic() - self._since)
+            return done
         except (Exception, asyncio.CancelledError):  # what it had polled, or published, is in doubt
             self._owner = None
             await asyncio.to_thread(owner.let_go)
@@ -68,10 +82,14 @@ class OwnedWork(ABC):
         try:
             while True:
                 try:
-                    if not await self.step():
+                    done = await self.step()
+                    self.failing = None
+                    if not done:
                         idle = self._ledger.stand_by if self._owner is None else pause
                         await asyncio.sleep(max(pause, idle))
                 except (OSError, StaleOwner, SQLAlchemyError) as error:
+                    if not isinstance(error, StaleOwner):
+                        self.failing = said(error)
                     logger.warning("%s starts over: %s", self, said(error))
                     await asyncio.sleep(retry)
         finally:

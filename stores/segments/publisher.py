@@ -88,14 +88,11 @@ class Publisher(OwnedWork):
         await asyncio.to_thread(self._check_known)
 
     async def _work(self, owner: SegmentOwner, wait: float) -> int:
-        chain = await asyncio.to_thread(self._ledger.chain, self.pair)
-        segment = chain.to_publish
-        if segment is None:
-            if any(each.finished for each in chain.segments):
+        finished, read = await asyncio.to_thread(self._next, owner)
+        if read is None:
+            if finished:
                 await self._moved(owner, None)
             return 0
-        read = await asyncio.to_thread(self._read, segment)
-        await asyncio.to_thread(owner.verify)  # it may have stood still
         day = ended_by(read.messages[0])
         if day is None:
             admitted = tuple(self._failures.admit(each) for each in read.messages)
@@ -167,6 +164,15 @@ class Publisher(OwnedWork):
             await asyncio.to_thread(self._store.remove, name)
         if names:
             await asyncio.to_thread(self._ledger.strike_out, owner, self.pair, names)
+
+    def _next(self, owner: SegmentOwner) -> tuple[bool, OutboundBatch | None]:
+        """Whether a segment is finished, and what is to be published; None: nothing is."""
+        chain = self._ledger.chain(self.pair)
+        if chain.to_publish is None:
+            return any(each.finished for each in chain.segments), None
+        read = self._read(chain.to_publish)
+        owner.verify()  # it may have stood still
+        return False, read
 
     def _read(self, segment: Segment) -> OutboundBatch:
         start, end = segment.start, segment.end

@@ -60,7 +60,7 @@ class Coordinator:
         step: Callable[[str], None] = lambda done: None,
     ) -> None:
         self.participants = dict(participants)
-        _check(self.participants)
+        check_participants(self.participants)
         self.decisions = DecisionLog(decisions)
         self.step = step
         self._lock = Lock()
@@ -212,7 +212,12 @@ class Coordinator:
                 self._ended += ended
 
 
-def _check(participants: Mapping[str, Engine]) -> None:
+def check_participants(participants: Mapping[str, Engine]) -> None:
+    """Check names and kinds of databases, without connecting. Raises TwoPhaseError.
+
+    Args:
+        participants: see `Coordinator`.
+    """
     for name, engine in participants.items():
         if not _NAME.fullmatch(name):
             raise TwoPhaseError(

@@ -26,11 +26,12 @@ import pytest
 from stores.db.engines import open_engine
 from stores.segments.batching import BatchLimits
 from stores.segments.chain import Segment
-from stores.segments.consumer import SegmentConsumer, UnitIntake
+from stores.segments.consumer import SegmentConsumer
 from stores.segments.errors import DestinationDown, SegmentError, StaleOwner
 from stores.segments.failures import ErrorsAfter
 from stores.segments.files import FileSegments
 from stores.segments.identity import identify
+from stores.segments.intake import UnitIntake
 from stores.segments.ledger import SegmentLedger
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.published_ids import PublishedIds

@@ -27,9 +27,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FACES = {
     "stores.inbox",
     "stores.outbox",
+    "stores.replay.recovering",
     "stores.sinks",
     "stores.sinks.contract",
     "stores.sinks.toolbox",
+    "stores.sites",
     "stores.two_phase",
     "stores.units",
     "stores.view_state",
@@ -42,8 +44,8 @@ FACES = {
 }
 """What a user imports from; `contract` is apart, since it needs pytest."""
 
-COMMANDS = {"home", "complete", "rabbitmq"}
-"""What commands take from variables: where they keep things, completion, where RabbitMQ is."""
+COMMANDS = {"home", "complete", "rabbitmq", "replay_token"}
+"""What commands take from variables: where they keep things, completion, RabbitMQ, a token."""
 
 _BLOCK = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]\n]+\]\((?P<target>[^)\s]+)\)")

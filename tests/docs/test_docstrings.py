@@ -11,8 +11,10 @@ import pytest
 FACES = [
     "stores.inbox",
     "stores.outbox",
+    "stores.replay.recovering",
     "stores.sinks",
     "stores.sinks.toolbox",
+    "stores.sites",
     "stores.two_phase",
     "stores.units",
     "stores.view_state",

@@ -22,6 +22,8 @@ API = {
     "spark": "topology.spark",
     "testing": "topology.testing",
     "topology": "topology",
+    "recovering": "stores.replay.recovering",
+    "sites": "stores.sites",
     "two_phase": "stores.two_phase",
     "view_state": "stores.view_state",
 }

@@ -17,6 +17,7 @@ from topology.model.counted import counted
 from topology.model.event import Message
 from topology.model.origin_headers import REASON
 from topology.model.printable import printable
+from topology.model.replay_headers import is_replayed
 
 MOST_GROUPS = 10_000
 """Groups of one pattern that are held; the one that was quiet for longest is forgotten first."""
@@ -40,8 +41,10 @@ def fields_of(record: Message) -> dict[str, str] | None:
         Field → text: `topic`, `key`, `view` and `reason` where there are any; of a report in JSON
         each field that is a text or a number, as `view`, `stream`, `kind`, `error`, `done`; and of
         an error `exception`, the name of its type, and `stack`, the functions that it went
-        through.
+        through. What a replay published again tells of nothing new.
     """
+    if is_replayed(record.headers):
+        return None
     found = {"topic": record.topic}
     if record.key is not None:
         found["key"] = record.key.decode("utf-8", "replace")

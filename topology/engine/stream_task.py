@@ -64,6 +64,8 @@ class StreamTask:
         """Whether a view reads with the others of which its row does not say so yet."""
         self._alarm = MalformedAlarm()
         self._link = source.sequence.link()
+        self._records: list[Message] = []
+        """Those of the events in hand, where the input is not the topic that they are from."""
         self.views = {
             view.name: ViewTask(view, tables[view.name], now, budget, limits)
             for view in topology.views_of(source)
@@ -92,6 +94,7 @@ class StreamTask:
         restore = not self.source.keyed
         events: list[Event] = []
         append = events.append
+        inputs = self._records = list[Message]()
         for record in records:
             message = original(record) if restore else record
             try:
@@ -112,6 +115,8 @@ class StreamTask:
             event = Draft(stream, sequence, kind, content, message, now)
             event.__class__ = Event
             append(event)  # type: ignore[arg-type]
+            if restore:
+                inputs.append(record)
         return with_links(events, self._link)
 
     def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
@@ -121,10 +126,8 @@ class StreamTask:
         events = self.inspect(records, noted, now)
         for task in self.views.values():
             task.foresee(events)
-            if records and (short := task.state.short) is not None:
-                short.at = records[0].offset
-                # What was read so far is no longer there: the topic was made anew.
-                short.end_now |= short.at < self.position
+            if (short := task.state.short) is not None:
+                short.begin(events, None if self.source.keyed else self._records, now)
         if records:
             intake = self.intake
             intake.read += len(records)

@@ -162,8 +162,6 @@ class ViewTask(ViewParts):
         attempts = self._attempts(resume) if resume else {}
         counts = state.counts
         counts.received += len(events)
-        if state.short:
-            state.short.arrived(events)
         if self.view.split is not None:
             seen, split = self._split
             events = split if seen is events else self.view.split(events)

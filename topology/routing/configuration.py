@@ -116,7 +116,9 @@ def rules_from(
     for name, given in parts["destination"].items():
         only(f"destination {name!r}", given, ("format",))
         destinations[name] = given.get("format")
-    modules = {name: _module(f"module {name!r}", given) for name, given in parts["module"].items()}
+    modules = {
+        name: module_of(f"module {name!r}", given) for name, given in parts["module"].items()
+    }
     for places in (data.get("source", {}), data.get("rule", {})):
         for name in (each.get("module") for each in places.values()):
             if isinstance(name, str) and ":" in name and name not in modules:
@@ -194,7 +196,7 @@ def _rule(name: str, given: Mapping[str, Any]) -> Rule:
     what = f"rule {name!r}"
     given = dict(given)
     if "key" in given:
-        given["key"] = _key(what, given["key"])
+        given["key"] = key_of(what, given["key"])
     conditions = given.get("when", ())
     several = [conditions] if isinstance(conditions, Mapping) else conditions
     if not isinstance(several, list | tuple):
@@ -218,14 +220,23 @@ def _condition(what: str, given: object, depth: int = 0) -> AnyCondition:
             raise DeclarationError(f"{what}: {kind} = {printable(repr(inside))}; give a list")
         return _NESTED[kind](*(_condition(what, each, depth + 1) for each in inside))
     rest = {str(name): value for name, value in given.items() if name != "key"}
-    of = _key(what, given.get("key"))
+    of = key_of(what, given.get("key"))
     try:
         return when(of, **rest)
     except DeclarationError as error:
         raise DeclarationError(f"{what}: {error}") from None
 
 
-def _key(what: str, given: object) -> RoutingKey:
+def key_of(what: str, given: object) -> RoutingKey:
+    """Make a routing key of its name, `{ header = … }` or `{ record = "key" }`.
+
+    Args:
+        what: as errors name it.
+        given: as configurations have it.
+
+    Raises:
+        DeclarationError: it is none.
+    """
     if isinstance(given, Mapping) and len(given) == 1:
         ((kind, name),) = given.items()
         if kind == "header":
@@ -240,7 +251,16 @@ def _key(what: str, given: object) -> RoutingKey:
     return given
 
 
-def _module(what: str, given: Mapping[str, Any]) -> KeyModule:
+def module_of(what: str, given: Mapping[str, Any]) -> KeyModule:
+    """Make an introspection module.
+
+    Args:
+        what: as errors name it.
+        given: `format` and the module's own arguments, or `function`.
+
+    Raises:
+        DeclarationError: something in it is wrong.
+    """
     rest = dict(given)
     kind = rest.pop("format", None)
     if "function" in rest:

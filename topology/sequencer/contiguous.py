@@ -70,35 +70,35 @@ class ContiguousRun(Run):
         if sequence - last > ordering.jump and self.impossible(sequence, progress):
             result.impossible.append(event)
             return
-        progress = self.writable(event.stream, progress)
-        may_be = self.may_be_next(event, progress)
-        last = progress.last
+        stream = event.stream
+        progress = self.writable(stream, progress)
+        may_be = not ordering.opens or self.may_be_next(event, progress)
+        last, ring = progress.last, progress.ring
         is_next = may_be and sequence == last + ordering.step and not progress.suspended
-        if is_next and not progress.waiting:
+        if is_next and not progress.spilled and (ring is None or not ring.slots):
             self.advance(event, progress)
-            self.keep(event.stream, progress)
+            self.keep(stream, progress)
             return
-        ring = progress.ring
         if ring is None:
             ring = progress.ring = ordering.ring()
         waits = self.waiting(progress, ring, event)
         if is_next and waits is None:
             since = progress.since
             self.advance(event, progress)
-            if self.drain(event.stream, progress) and ordering.learn:
+            if self.drain(stream, progress) and ordering.learn:
                 result.filled.append(max(0, event.arrived - since))
         elif waits is not None:
             self.duplicate(event, waits)
         else:
             self.wait(event, progress, ring)
-        self.keep(event.stream, progress)
+        self.keep(stream, progress)
 
     def wait(self, event: Event, progress: Progress, ring: RingBuffer) -> None:
         """As any order does; but the lowest event waits here, even beyond the ring.
 
         Without it nothing would show that the stream has a gap, if that is longer than the ring.
         """
-        if not self.redelivers(progress) or ring.admits(progress.last, event.sequence):
+        if ring.reaches(progress.last, event.sequence) or not self.redelivers(progress):
             super().wait(event, progress, ring)
         elif ring or (
             progress.spilled

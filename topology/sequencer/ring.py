@@ -41,7 +41,8 @@ class RingBuffer:
 
     def find(self, last: int, sequence: int) -> Event | None:
         """The event that waits here under `sequence`, or None."""
-        return self.get(sequence) if self.reaches(last, sequence) else None
+        step, size = self.step, self.size
+        return self.slots.get(sequence // step % size) if sequence - last <= size * step else None
 
     def get(self, sequence: int) -> Event | None:
         """The event that waits at the slot of `sequence`, or None."""

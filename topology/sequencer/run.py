@@ -160,7 +160,8 @@ class Run:
 
     def shut(self, event: Event, progress: int | Progress) -> bool:
         """Whether an event above `last` is late, as its stream is closed for good."""
-        self.timers.clock = max(self.timers.clock, event.arrived)
+        if event.arrived > self.timers.clock:
+            self.timers.clock = event.arrived
         if isinstance(progress, int) or progress.closed is None or self.ordering.reopen == "start":
             return False
         self.result.late.append(event)
@@ -316,6 +317,9 @@ class Run:
         return progress
 
     def keep(self, stream: str, progress: Progress) -> None:
+        if progress.ring is not None and progress.ring.slots:
+            self.result.changed[stream] = progress
+            return
         plain = progress.plain()
         if isinstance(plain, int):
             self.own.discard(stream)

@@ -7,16 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from topology.spark.captured import replay_log
     from topology.spark.live import LiveQuery, run, start
     from topology.spark.settings import CannotRun, Settings
     from topology.spark.supported import check_supported
 
-__all__ = ["CannotRun", "LiveQuery", "Settings", "check_supported", "run", "start"]
+__all__ = ["CannotRun", "LiveQuery", "Settings", "check_supported", "replay_log", "run", "start"]
 
 _MODULES = {
     **dict.fromkeys(("LiveQuery", "run", "start"), "live"),
     **dict.fromkeys(("CannotRun", "Settings"), "settings"),
     "check_supported": "supported",
+    "replay_log": "captured",
 }
 
 

@@ -28,7 +28,8 @@ import org.apache.kafka.streams.state.Stores;
  * Kafka Streams doing the ordering job: a processor with two RocksDB stores, both with a changelog.
  *
  * <p>Besides the variables of every peer: HANDLER is `identity` (default: the bytes as they came)
- * or `upsert` (decode each event by Jackson and write one row change of view VIEW); THREADS.
+ * or `upsert` (decode each event by Jackson and write one row change of view VIEW); THREADS;
+ * CACHE, bytes of the stores' caches, which they have only where it is more than 0.
  */
 public final class Resequence {
   private static final JsonFactory JSON = new JsonFactory();
@@ -177,6 +178,8 @@ public final class Resequence {
     settings.put("num.stream.threads", environment.getOrDefault("THREADS", "1"));
     settings.put("replication.factor", "1");
     settings.put("topology.optimization", "all");
+    int cache = Integer.parseInt(environment.getOrDefault("CACHE", "0"));
+    settings.put("statestore.cache.max.bytes", cache);
     settings.put("producer.linger.ms", "20");
     settings.put("producer.batch.size", "262144");
     settings.put("max.poll.records", "5000");
@@ -188,14 +191,18 @@ public final class Resequence {
         new ByteArrayDeserializer(),
         environment.get("INPUT"));
     topology.addProcessor("in sequence", upsert ? Upsert::new : Identity::new, "source");
-    topology.addStateStore(
+    var progress =
         Stores.keyValueStoreBuilder(
-            Stores.persistentKeyValueStore("progress"), Serdes.ByteArray(), Serdes.Long()),
-        "in sequence");
-    topology.addStateStore(
+            Stores.persistentKeyValueStore("progress"), Serdes.ByteArray(), Serdes.Long());
+    var waiting =
         Stores.keyValueStoreBuilder(
-            Stores.persistentKeyValueStore("waiting"), Serdes.ByteArray(), Serdes.ByteArray()),
-        "in sequence");
+            Stores.persistentKeyValueStore("waiting"), Serdes.ByteArray(), Serdes.ByteArray());
+    if (cache > 0) {
+      progress.withCachingEnabled();
+      waiting.withCachingEnabled();
+    }
+    topology.addStateStore(progress, "in sequence");
+    topology.addStateStore(waiting, "in sequence");
     topology.addSink(
         "output",
         environment.get("OUTPUT"),

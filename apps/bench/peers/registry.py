@@ -4,22 +4,27 @@ import sys
 from importlib.metadata import version
 from typing import Protocol
 
-from bench.peers import kafka_streams, quix
+from bench.job import GUARANTEES, Guarantee
+from bench.peers import flink, kafka_streams, quix
 from bench.peers.peer import Peer
 from bench.programs import worker
 
 
 class Apart(Protocol):
-    """A module for a contestant that is installed apart from us; see `Peer`."""
+    """What knows a contestant that is installed apart from us; see `Peer`."""
 
     def command(self) -> list[str]: ...
     def missing(self) -> str | None: ...
     def install(self) -> None: ...
 
 
-def apart(name: str, title: str, its: Apart) -> Peer:
+def apart(
+    name: str, title: str, its: Apart, guarantees: tuple[Guarantee, ...] = GUARANTEES
+) -> Peer:
     """Such a contestant."""
-    return Peer(name, lambda: title, its.command, missing=its.missing, install=its.install)
+    return Peer(
+        name, lambda: title, its.command, guarantees, missing=its.missing, install=its.install
+    )
 
 
 SEQUITUR = Peer("sequitur", lambda: "Sequitur", lambda: worker("passthrough"))
@@ -29,7 +34,13 @@ LIMIT = Peer(
     lambda: [sys.executable, "-m", "bench.peers.limit"],
 )
 KAFKA_STREAMS = apart(
-    "kafka-streams", f"Kafka Streams {kafka_streams.VERSION}, JVM, one thread", kafka_streams
+    "kafka-streams", f"Kafka Streams {kafka_streams.VERSION}, JVM, one thread", kafka_streams.PEER
+)
+FLINK = apart(
+    "flink",
+    f"Flink {flink.VERSION}, JVM, one slot, state on the heap",
+    flink.PEER,
+    ("exactly_once",),
 )
 QUIX = apart("quix", f"Quix Streams {quix.VERSION}", quix)
 FAUST = Peer(
@@ -40,4 +51,4 @@ FAUST = Peer(
     # Made by Faust itself, they are sometimes not known in time; it then skips the first events.
     topics=("-progress-changelog", "-waiting-changelog"),
 )
-PEERS = {peer.name: peer for peer in (SEQUITUR, LIMIT, KAFKA_STREAMS, QUIX, FAUST)}
+PEERS = {peer.name: peer for peer in (SEQUITUR, LIMIT, KAFKA_STREAMS, FLINK, QUIX, FAUST)}

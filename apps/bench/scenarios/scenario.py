@@ -12,12 +12,14 @@ class Column:
     """A value in the scenario's table. digits: after the point.
 
     base: the subject by whose median it is divided, which makes it a ratio.
+    over: values of the same subject; it is divided by the highest of these.
     """
 
     title: str
     value: str
     digits: int = 0
     base: str | None = None
+    over: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

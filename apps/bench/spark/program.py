@@ -102,7 +102,7 @@ def _writer(watch: Watch, writer: str, place: str, broker: str, topic: str, size
     """The materializer's query, with a writer that protects nothing."""
     from pyspark.sql import DataFrame
 
-    from bench.peers.kafka_streams import JARS
+    from bench.peers.java import JARS
     from bench.spark import writers
     from bench.spark.stores import JDBC
     from sequitur.materialize.query import Settings, start

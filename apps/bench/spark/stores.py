@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from bench.bench import Bench, Wrong
-from bench.peers.kafka_streams import JARS, PeerBundle
+from bench.peers.java import JARS, PeerBundle
 from bench.programs import start
 from bench.timing import Stalled
 from checkout.postgres import Postgres

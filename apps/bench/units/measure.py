@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from uuid import uuid4
 
 from aiokafka import AIOKafkaConsumer
@@ -34,11 +35,13 @@ class Measured:
     hand_over: list[float] = field(default_factory=list)
     """Seconds from an acknowledgement to the next message of its unit in another session."""
     wrong: list[str] = field(default_factory=list)
+    cpu: float = 0.0
+    """Seconds of CPU of consumers and server, for each message."""
 
 
 @asynccontextmanager
-async def server(broker: str, destination: str) -> AsyncIterator[None]:
-    """A unit server in a process of its own."""
+async def server(broker: str, destination: str) -> AsyncIterator[int]:
+    """A unit server in a process of its own; its process's id."""
     words = ["-m", "sequitur", "units", "serve", "--destination", destination]
     words += ["--group", destination, "--broker", broker, "--port", "0"]
     process = await asyncio.create_subprocess_exec(
@@ -48,7 +51,7 @@ async def server(broker: str, destination: str) -> AsyncIterator[None]:
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        yield
+        yield process.pid
     finally:
         process.terminate()
         await process.wait()
@@ -84,13 +87,14 @@ async def shared(
     seen: dict[str, list[int]] = defaultdict(list)
     done: dict[str, tuple[float, str]] = {}
     found = Measured(0.0)
-    count, finished, begun = 0, asyncio.Event(), 0.0
+    count, finished, begun, used, serving = 0, asyncio.Event(), 0.0, 0.0, 0
 
     async def work(delivery: UnitDelivery) -> None:
-        nonlocal count, begun
+        nonlocal count, begun, used
         unit = delivery.unit or ""
         now = time.perf_counter()
-        begun = begun or now
+        if not begun:
+            begun, used = now, _cpu(serving)
         if (before := done.get(unit)) is not None and before[1] != delivery.session:
             found.hand_over.append(now - before[0])
         await asyncio.sleep(WORK)
@@ -103,6 +107,7 @@ async def shared(
         count += 1
         if count == messages:
             found.rate = messages / (time.perf_counter() - begun)
+            found.cpu = (_cpu(serving) - used) / messages
             finished.set()
 
     async def consume(consumer: UnitConsumer) -> None:
@@ -121,7 +126,7 @@ async def shared(
             for _ in range(consumers)
         ]
         tasks = [asyncio.create_task(consume(each)) for each in sessions]
-        await stack.enter_async_context(server(broker, topic))
+        serving = await stack.enter_async_context(server(broker, topic))
         try:
             async with asyncio.timeout(LONGEST):
                 await finished.wait()
@@ -134,6 +139,15 @@ async def shared(
     if not found.wrong and seen != expected:
         found.wrong.append(f"{units} units: a unit was not handled once and in order")
     return found
+
+
+def _cpu(process: int) -> float:
+    """Seconds of CPU that a process and this one have used; without /proc, this one alone."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return time.process_time()
+    return time.process_time() + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def idle_units(units: int) -> float:

@@ -13,6 +13,7 @@ COMMANDS = {
     "new": Lazy("sequitur.new.command", "Write a project that runs, with a test."),
     "demo": Lazy("sequitur.demo.command", "Run everything here over the flights of a year."),
     "broker": Lazy("sequitur.broker", "Run a Kafka broker on this machine."),
+    "console": Lazy("sequitur.console.command", "Operate a topology in a browser."),
     "materialize": Lazy(
         "sequitur.materialize.command", "Turn output topics into read-store tables."
     ),
@@ -22,6 +23,8 @@ COMMANDS = {
     "inbox": Lazy("sequitur.inbox.command", "Fill an inbox, and list what it has."),
     "units": Lazy("sequitur.units.command", "Serve units of order, and administer them."),
     "route": Lazy("sequitur.route.command", "Check rules of routing, try them, compare them."),
+    "sites": Lazy("sequitur.sites.command", "Link sites, and take over one that is lost."),
+    "replay": Lazy("sequitur.replay.command", "Capture what is published, and find it again."),
     "alerts": Lazy("sequitur.alerts.command", "Watch topics of errors, and tell somebody."),
     "two-phase": Lazy("sequitur.two_phase", "Resolve transactions that are in doubt."),
     "dead-records": Lazy(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from stores.db.urls import read_url
+from topology.model.address import read_address
 from topology.model.duration import seconds_of
 
 
@@ -71,6 +73,14 @@ def period(text: str) -> float:
     return seconds
 
 
+def milliseconds(text: str) -> int:
+    """Return a time as milliseconds since 1970; UTC unless it says otherwise."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return round(found.timestamp() * 1000)
+
+
 URL = Reads("URL", read_url)
 HTTP_URL = Reads("URL", http_url)
 BROKER = Reads("HOST:PORT", broker)
@@ -78,6 +88,8 @@ FILE = click.Path(path_type=Path)
 COUNT = click.IntRange(1)
 DURATION = Reads("DURATION", seconds_of)
 PERIOD = Reads("DURATION", period)
+TIME = Reads("TIME", milliseconds)
+ADDRESS = Reads("[HOST:]PORT", read_address)
 
 _DEFAULT_BROKER = "127.0.0.1:9092"
 
@@ -131,3 +143,8 @@ def properties_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--kafka-properties", type=FILE, metavar="FILE", help="Client properties, secrets too."
     )(command)
+
+
+def metrics_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --metrics, where the process answers /metrics, /health and /ready."""
+    return click.option("--metrics", type=ADDRESS, help="Serve metrics and probes there.")(command)

@@ -16,6 +16,7 @@ from stores.db.urls import UrlError, said, without_secrets
 from stores.inbox.message import InboxError
 from stores.locks.lease import LeaseLost
 from stores.outbox.message import MessageLogError
+from stores.replay.errors import ReplayError
 from stores.sinks import StoreError
 from stores.two_phase.decision_log import TwoPhaseError
 from topology.model.dotted import extra_of
@@ -26,7 +27,7 @@ _NONE: Mapping[str, str] = {}
 MISTAKES = (
     *(OptionError, UrlError, DeclarationError, StoreError, MessageLogError, InboxError),
     *(TwoPhaseError, LeaseLost, SQLAlchemyError, KafkaError, OSError, ModuleNotFoundError),
-    LocalError,
+    *(LocalError, ReplayError),
 )
 """Errors whose text is for whoever runs a process; any other one is a fault of ours."""
 

@@ -11,12 +11,20 @@ import click
 from sqlalchemy import inspect
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import BROKER, COUNT, PERIOD, database_option, properties_option
+from sequitur.cli.options import (
+    BROKER,
+    COUNT,
+    PERIOD,
+    database_option,
+    metrics_option,
+    properties_option,
+)
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped, token
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.inbox.feed import Feed
 from sequitur.inbox.interpret import Interpret, inspected, output_records, relayed
+from sequitur.inbox.pages import InboxPages
 from sequitur.inbox.server import serve as serve_http
 from sequitur.kafka.login import kafka_login
 from stores.db.engines import open_engine
@@ -69,7 +77,8 @@ def _stream(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="Largest distance of a sequence behind a gap.",
 )
-def serve(database: str, name: str, host: str, port: int, max_gap: int) -> int:
+@metrics_option
+def serve(database: str, name: str, host: str, port: int, max_gap: int, metrics: str | None) -> int:
     """Take messages in over HTTP.
 
     Who sends shows the token of the environment variable DELIVERY_TOKEN.
@@ -81,7 +90,9 @@ def serve(database: str, name: str, host: str, port: int, max_gap: int) -> int:
 
         async def work(stopped: asyncio.Event) -> None:
             logger.info("inbox %s at http://%s:%d", inbox.name, host, port)
-            await serve_http(inbox, secret, host, port, stopped)
+            pages = InboxPages(inbox)
+            async with pages.at(metrics):
+                await serve_http(inbox, secret, host, port, stopped, noted=pages.received)
 
         return run_until_stopped(work)
 
@@ -96,6 +107,7 @@ def serve(database: str, name: str, host: str, port: int, max_gap: int) -> int:
 @click.option("--ask-every", type=PERIOD, help="Ask the relay for what is missing.")
 @click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
 @properties_option
+@metrics_option
 def feed(
     database: str,
     name: str,
@@ -105,6 +117,7 @@ def feed(
     ask_every: float | None,
     broker: str | None,
     kafka_properties: Path | None,
+    metrics: str | None,
 ) -> int:
     """Take messages in from Kafka."""
 
@@ -121,7 +134,9 @@ def feed(
                 topics[each] = relayed(each)
 
         async def work(stopped: asyncio.Event) -> None:
-            await Feed(inbox, topics, kafka, ask=ask_every).run(stopped)
+            feed = Feed(inbox, topics, kafka, ask=ask_every)
+            async with InboxPages(inbox, feed).at(metrics):
+                await feed.run(stopped)
 
         return run_until_stopped(work)
 

@@ -7,7 +7,7 @@ only from where it is itself, and the slower one goes back to where the inbox is
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sequitur.inbox.interpret import Interpret, Malformations, interpreted, voids
 from sequitur.relay.rate_limit import RateLimit
 from stores.db.urls import said
-from stores.inbox import Gap, Inbox, gaps
+from stores.inbox import Gap, Inbox, ReceiveResult, gaps
 from stores.inbox.receiver import Fenced
 from stores.inbox.rows import Partition, ReadRange
 from stores.message import Message
@@ -62,6 +62,13 @@ class Feed:
         self._turn = 0
         """How many gaps it has looked at since then."""
         self.ready = asyncio.Event()
+        self.positions: dict[TopicPartition, int] = {}
+        """Behind what the inbox has."""
+        self.failing: str | None = None
+        """Why it does not go on, since it last did."""
+        self.received: Callable[[ReceiveResult, float], None] = lambda result, seconds: None
+        """Is told what became of each batch, and how long it took."""
+        self._consumer: Any = None
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Feed until it is told to stop; go on by itself when broker or database are back."""
@@ -71,6 +78,13 @@ class Feed:
         finally:
             if asking is not None:
                 await end_tasks(asking)
+
+    async def ends(self) -> dict[TopicPartition, int]:
+        """The offset behind all that is committed, of each partition. Raises KafkaError."""
+        if self._consumer is None:
+            raise KafkaError("it is not connected")
+        found: dict[TopicPartition, int] = await self._consumer.end_offsets(list(self.positions))
+        return found
 
     async def _asking(self, every: float) -> None:
         while True:
@@ -124,9 +138,11 @@ class Feed:
             except Fenced as error:
                 logger.warning("%s", error)
             except (KafkaError, SQLAlchemyError, OSError) as error:
-                if self._told(reason := said(error)):
+                self.failing = reason = said(error)
+                if self._told(reason):
                     logger.warning("inbox %s: %s; trying again", self._name, reason)
-            except Exception:
+            except Exception as error:
+                self.failing = f"what was read cannot be received: {error!r}"
                 logger.exception("inbox %s: what was read cannot be received", self._name)
             if not stopped.is_set():
                 with suppress(TimeoutError):
@@ -147,13 +163,16 @@ class Feed:
         )
         try:
             await consumer.start()
-            positions = await self._assign(consumer)
+            positions = self.positions = await self._assign(consumer)
+            self._consumer = consumer
             self.ready.set()
             while not stopped.is_set():
                 found = await consumer.getmany(timeout_ms=200, max_records=RECORDS)
                 if any(found.values()):
                     await self._receive(found, positions)
+                self.failing = None
         finally:
+            self._consumer = None
             with suppress(Exception):
                 await wait_for_stop(consumer.stop())
 
@@ -205,7 +224,11 @@ class Feed:
                 read[at.topic, at.partition] = ReadRange(positions[at], end)
                 interpret = self._topics.get(at.topic) or voids(at.topic.removesuffix(VOID))
                 interpreted(interpret, records, messages, malformed)
-        await asyncio.to_thread(self._inbox.receive, messages, read=read, malformed=malformed)
+        began = time.monotonic()
+        result = await asyncio.to_thread(
+            self._inbox.receive, messages, read=read, malformed=malformed
+        )
+        self.received(result, time.monotonic() - began)
         for (topic, partition), where in read.items():
             positions[TopicPartition(topic, partition)] = where.end
 

@@ -8,6 +8,7 @@ nothing.
 import asyncio
 import hmac
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,10 +27,17 @@ GAPS = 100
 """That a response names, the oldest first."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Received = Callable[[ReceiveResult, float], None]
 
 
-def application(inbox: Inbox, token: str, limits: Limits | None = None) -> web.Application:
-    """The server's application. token: that a request has to bear."""
+def _nobody(result: ReceiveResult, seconds: float) -> None: ...
+
+
+def application(
+    inbox: Inbox, token: str, limits: Limits | None = None, noted: Received = _nobody
+) -> web.Application:
+    """The server's application. token: that a request has to bear. noted: is told what became of
+    each batch, and how long it took."""
     limits = limits or Limits()
     reading = asyncio.Semaphore(limits.bodies)
 
@@ -61,7 +69,9 @@ def application(inbox: Inbox, token: str, limits: Limits | None = None) -> web.A
                 return inbox.receive(arrived), gaps(inbox, GAPS)
 
             try:
+                began = time.monotonic()
                 received, missing = await asyncio.to_thread(work)
+                noted(received, time.monotonic() - began)
             except SQLAlchemyError as error:
                 reason = type(getattr(error, "orig", None) or error).__name__
                 logger.warning("inbox %s: messages cannot be taken: %s", inbox.name, reason)
@@ -101,11 +111,12 @@ async def serve(
     port: int,
     stopped: asyncio.Event,
     limits: Limits | None = None,
+    noted: Received = _nobody,
 ) -> None:
     """Serve until it is told to stop; requests in hand are finished."""
     limits = limits or Limits()
     runner = web.AppRunner(
-        application(inbox, token, limits),
+        application(inbox, token, limits, noted),
         access_log=None,
         shutdown_timeout=10,
         keepalive_timeout=limits.idle,

@@ -22,19 +22,24 @@ class Broker:
     """A broker whose records, settings and log lie in `data`; a later start finds the records.
 
     port: where it listens, or None for a free one, which it keeps over restarts.
-    settings: broker properties besides or instead of those of `broker_config`.
+    settings: broker properties besides or instead of those of `broker_config`. heap: of the JVM.
     Usable as a context manager. On Linux the broker ends with the process that started it, however
     that ends; what an earlier process left running in the folder is ended by `start`.
     """
 
     def __init__(
-        self, data: Path, port: int | None = None, settings: Mapping[str, str] | None = None
+        self,
+        data: Path,
+        port: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        heap: str = "512m",
     ) -> None:
         self.data = data.absolute()
         self.port = port or free_port()
         self.log = self.data / "broker.log"
         self._pid_file = self.data / "pid"
         self._settings = dict(settings or {})
+        self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: int | None = None
 
@@ -71,7 +76,7 @@ class Broker:
                     f"the port is not free ({reason})",
                     "stop what listens there, or choose another port",
                 )
-            command = configure(self.data, self.port, self._settings)
+            command = configure(self.data, self.port, self._settings, self._heap)
             with self.log.open("ab") as output:
                 self._process = spawn(command, output=output)
             self._pid_file.write_text(str(self._process.pid))

@@ -58,7 +58,7 @@ def properties(data: Path, port: int, controller_port: int) -> dict[str, str]:
     }
 
 
-def configure(data: Path, port: int, settings: Mapping[str, str]) -> list[str]:
+def configure(data: Path, port: int, settings: Mapping[str, str], heap: str = "512m") -> list[str]:
     """Write the properties, format a new folder, and return the command that runs the broker.
 
     Raises LocalError where the jars are missing or the folder cannot be formatted.
@@ -77,7 +77,7 @@ def configure(data: Path, port: int, settings: Mapping[str, str]) -> list[str]:
                 f"its folder cannot be formatted:\n{done.stdout}{done.stderr}",
                 "check that the folder is writable and the disk not full",
             )
-    return _java("kafka.Kafka", str(file))
+    return _java("kafka.Kafka", str(file), heap=heap)
 
 
 def is_broker_of(data: Path, command: str) -> bool:
@@ -85,9 +85,9 @@ def is_broker_of(data: Path, command: str) -> bool:
     return "kafka.Kafka" in command and str(data / "server.properties") in command
 
 
-def _java(*arguments: str) -> list[str]:
+def _java(*arguments: str, heap: str = "512m") -> list[str]:
     classes = f"{jars.folder(jars.BROKER)}/*"
-    options = ("-Xmx512m", "-XX:+ExitOnOutOfMemoryError", *_LOGGING)
+    options = (f"-Xmx{heap}", "-XX:+ExitOnOutOfMemoryError", *_LOGGING)
     return [str(jvm.java()), *options, "-cp", classes, *arguments]
 
 

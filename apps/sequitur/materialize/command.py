@@ -18,6 +18,7 @@ from sequitur.cli.options import (
     broker_option,
     checkpoint,
     kafka_options,
+    metrics_option,
     read_store_option,
     topology_option,
 )
@@ -61,6 +62,7 @@ log = logging.getLogger("materializer")
 )
 @click.option("--dead-topic", metavar="NAME", help="For what cannot be applied; '' for none.")
 @click.option("--status", type=FILE, metavar="FILE", help="JSON that says how far it is.")
+@metrics_option
 @kafka_options
 def command(**given: Any) -> int:
     """Turn output topics into read-store tables, until it is stopped.
@@ -89,6 +91,7 @@ def _run(options: SimpleNamespace, kafka: Mapping[str, str]) -> int:
         stack.callback(store.close)
         if not needs_spark(options.store):
             store.open(outputs)
+        from sequitur.materialize.pages import MaterializerPages
         from sequitur.materialize.query import Settings
         from sequitur.materialize.redeploy import materialize_on
         from sequitur.materialize.report import Report
@@ -107,6 +110,7 @@ def _run(options: SimpleNamespace, kafka: Mapping[str, str]) -> int:
             options.status,
         )
         report = Report(options.broker, outputs.topics, options.status)
+        stack.enter_context(MaterializerPages(report).in_thread(options.metrics))
         try:
             spark = spark_session("materializer", delta=needs_spark(options.store))
             take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own

@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,15 @@ class Done:
     at: float = 0.0
     seconds: float = 0.0
     last: Applied = field(default_factory=Applied)
+    took: Callable[[float], None] = lambda seconds: None
+    """Is told of the time of each batch."""
 
     def add(self, number: int, applied: Applied, seconds: float) -> None:
         """Count a batch."""
         self.batches += 1
         self.total.add(applied)
         self.number, self.last, self.seconds, self.at = number, applied, seconds, time.time()
+        self.took(seconds)
 
 
 class Report:
@@ -64,6 +67,8 @@ class Report:
         self.at = self.status_at = self.known_at = time.monotonic()
         self.records = self.batches = 0
         self.rate: float | None = None
+        self.source: Mapping[str, Any] = {}
+        """What Spark has told of the topics, as of `known_at`."""
         self._known: Any = None
         self._stale = False
 
@@ -103,6 +108,7 @@ class Report:
         progress = query.lastProgress
         source: Mapping[str, Any] = progress["sources"][0] if progress is not None else {}
         if source:
+            self.source = source
             self._note(progress, now)
             self._tell_missing(_offsets(source["latestOffset"]))
         if tell:
@@ -128,7 +134,7 @@ class Report:
             "records_per_second": None if self.rate is None else round(self.rate, 1),
             **_batches(done),
             "dead_records": None if self.dead is None else self.dead + done.total.dead,
-            "partitions": _partitions(source),
+            "partitions": partitions_of(source),
             "missing_topics": sorted(self.missing),
             "problem": self.problem,
         }
@@ -212,7 +218,8 @@ def _batches(done: Done) -> dict[str, Any]:
     }
 
 
-def _partitions(source: Mapping[str, Any]) -> list[dict[str, Any]]:
+def partitions_of(source: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How far each partition was read, and where it ended."""
     latest, end = (_offsets(source.get(name)) for name in ("latestOffset", "endOffset"))
     return [
         {
@@ -231,7 +238,7 @@ def lag(source: Mapping[str, Any]) -> int | None:
 
     It is not before Spark has told where each partition ends and where the batch did.
     """
-    partitions = _partitions(source)
+    partitions = partitions_of(source)
     if not partitions or any(each["next_offset"] is None for each in partitions):
         return None
     return sum(int(each["end"]) - int(each["next_offset"]) for each in partitions)

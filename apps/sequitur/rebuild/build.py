@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,11 +16,15 @@ from sequitur.rebuild.limits import Limits
 from sequitur.rebuild.load import Loader
 from sequitur.rebuild.plan import Plan, WorkFolder
 from sequitur.rebuild.progress import Progress
+from sequitur.replay.replay_file import read_replay_file
+from stores.replay import Query
 from stores.sinks import Sink
 from topology import Topology, View
 from topology.declaration.source import Source
 from topology.faust.kafka.clients import connection
 from topology.spark import history, rebuild
+from topology.spark.captured import replay_log
+from topology.spark.messages import COLUMNS
 from topology.spark.slices import Emitted, Slices
 from topology.view_rebuild import Tally
 
@@ -33,7 +38,7 @@ _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
 }
-BY_STREAM, SOURCES = "by-stream", "sources"
+BY_STREAM, SOURCES, LOG = "by-stream", "sources", "log"
 
 log = logging.getLogger("rebuild")
 
@@ -45,10 +50,14 @@ class Stopped(Exception):
 def check_history(entry: str) -> str:
     """An entry of `--history`. Raises OptionError."""
     form, colon, path = entry.partition(":")
+    if form == LOG and path:
+        file = Path(path).absolute()
+        read_replay_file(file)
+        return f"{LOG}:{file}"
     if entry in (BY_STREAM, SOURCES) or (form in history.FORMATS and colon and path):
         return entry
     raise OptionError(
-        f"history {entry!r}: write {BY_STREAM}, {SOURCES}, parquet:FOLDER or json:FOLDER"
+        f"history {entry!r}: write {BY_STREAM}, {SOURCES}, parquet:FOLDER, json:FOLDER or log:FILE"
     )
 
 
@@ -204,6 +213,9 @@ class Build:
                 found = {topic: spans[topic] for topic in source.topics}
                 raw = history.of_topics(self.spark, self.kafka, found)
                 yield rebuild.inspected(raw, self.topology, source.name)
+            elif entry.startswith(f"{LOG}:"):
+                raw = self._of_log(source, Path(entry.removeprefix(f"{LOG}:")))
+                yield rebuild.inspected(raw, self.topology, source.name)
             else:
                 form, _, path = entry.partition(":")
                 files = history.of_files(self.spark, form, path)
@@ -212,6 +224,24 @@ class Build:
                 if not source.keyed:
                     keyed = files.where(F.col("topic") == source.by_stream)
                     yield rebuild.by_stream(keyed)
+
+    def _of_log(self, source: Source, path: Path) -> DataFrame:
+        """What the replay log has of a source's topics that they no longer have themselves.
+
+        All of it, where they are not read.
+        """
+        spans, entries = self.plan.snapshot.inputs, self.plan.request.history
+        read = SOURCES in entries or (source.keyed and BY_STREAM in entries)
+        offsets = {
+            topic: {number: (0, first) for number, (first, _) in spans[topic].items()}
+            for topic in (source.topics if read else ())
+        }
+        query = Query(topics=tuple(source.topics), offsets=offsets)
+        file = read_replay_file(path)
+        for hole in file.existing_log().holes(query):
+            log.warning("the replay log lacks %s", hole)
+        found = replay_log(self.spark, file.url, query)
+        return found.select(*COLUMNS)
 
     def progress(self, views: Iterable[View]) -> DataFrame:
         """How far the live views are in each stream."""

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -33,17 +32,6 @@ log = logging.getLogger("rebuild")
 _store = opts.read_store_option(required=True)
 
 
-def _time(text: str) -> int:
-    """Return a time as milliseconds; UTC unless it says otherwise."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return round(found.timestamp() * 1000)
-
-
-_TIME = opts.Reads("TIME", _time)
-
-
 @click.group("rebuild", cls=Group)
 def command() -> None:
     """Rebuild views from history, and put them in the live tables' place.
@@ -64,11 +52,14 @@ def command() -> None:
 @_store
 @click.option("--work", type=opts.FILE, metavar="DIR", default=Path("rebuild"), show_default=True)
 @click.option(
-    "--history", multiple=True, metavar="WHAT", help="by-stream, sources, parquet:DIR, json:DIR."
+    "--history",
+    multiple=True,
+    metavar="WHAT",
+    help="by-stream, sources, log:FILE, parquet:DIR, json:DIR.",
 )
 @click.option("--stream", multiple=True, help="Only this stream; repeatable.")
-@click.option("--since", type=_TIME, help="Only streams with a message after it.")
-@click.option("--until", type=_TIME, help="Only streams with a message before it.")
+@click.option("--since", type=opts.TIME, help="Only streams with a message after it.")
+@click.option("--until", type=opts.TIME, help="Only streams with a message before it.")
 @click.option(
     "--switch",
     type=click.Choice(("yes", "same", "no")),

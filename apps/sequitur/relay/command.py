@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import click
+from sqlalchemy import Engine
 
 from sequitur.cli.group import Group
 from sequitur.cli.options import (
@@ -18,16 +19,19 @@ from sequitur.cli.options import (
     HTTP_URL,
     PERIOD,
     database_option,
+    metrics_option,
     properties_option,
 )
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped, token
 from sequitur.cli.statuses import DONE
 from sequitur.kafka.login import kafka_login
+from sequitur.kafka.probe import BrokerProbe
 from sequitur.relay.http_link import HttpLink
 from sequitur.relay.kafka_link import KafkaLink
 from sequitur.relay.leadership import RelayConfig
 from sequitur.relay.link import Link
+from sequitur.relay.pages import RelayPages
 from sequitur.relay.relay import Relay
 from sequitur.relay.requests import requests
 from sequitur.relay.status import status as status_of
@@ -79,7 +83,7 @@ def _moves(function: Callable[..., Any]) -> Callable[..., Any]:
                      help="How long a lease holds."),
     ):  # fmt: skip
         function = option(function)
-    return function
+    return metrics_option(function)
 
 
 @command.command()
@@ -130,9 +134,7 @@ def status(**given: Any) -> int:
     return _status(_show, SimpleNamespace(**given))
 
 
-def _relay(options: SimpleNamespace, link: Link) -> Relay:
-    engine = open_engine(options.database)
-    log = MessageLog(options.log, schema=options.schema)
+def _relay(options: SimpleNamespace, engine: Engine, log: MessageLog, link: Link) -> Relay:
     holder = f"{socket.gethostname()}/{os.getpid()}"
     lease = Lease(engine, _lease(options), holder, options.lease)
     return Relay(
@@ -165,12 +167,15 @@ def _run(options: SimpleNamespace) -> int:
         kafka = kafka_login(options.broker, options.kafka_properties)
 
     async def work(stopped: asyncio.Event) -> None:
-        relay = _relay(options, _link(options, kafka))
+        engine, log = open_engine(options.database), MessageLog(options.log, schema=options.schema)
+        relay = _relay(options, engine, log, _link(options, kafka))
+        pages = RelayPages(relay, engine, log, BrokerProbe(kafka) if kafka else None)
         asked = None
         if options.command == "kafka" and options.answer:
             asked = asyncio.create_task(requests(options.answer, kafka, relay.missing))
         try:
-            await relay.run(stopped)
+            async with pages.at(options.metrics):
+                await relay.run(stopped)
         finally:
             if asked is not None:
                 await end_tasks(asked)

@@ -8,7 +8,7 @@ each message at least once, and each stream in order; what comes twice has its s
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -63,7 +63,12 @@ class Relay:
         self._kept = RetentionStore(engine, log, keep) if keep else None
         self._config = config or RelayConfig()
         self._answering = Answering(engine, log, self._kept)
-        self._term: LeadershipTerm | None = None
+        self.term: LeadershipTerm | None = None
+        """Its turn, while it leads."""
+        self.unavailable: str | None = None
+        """Why the receiver takes nothing, since it was last tried."""
+        self.took: Callable[[float], None] = lambda seconds: None
+        """Is told of the time of each batch."""
         self._identity = lease.name
         self._refusals = Refusals(lease.name)
         self._told = RateLimit()
@@ -83,8 +88,8 @@ class Relay:
 
     def missing(self, missing: Sequence[MissingRange]) -> None:
         """Somebody misses messages: answer with the next batch, if this relay leads."""
-        if self._term is not None:
-            self._answer_later(self._term, missing)
+        if self.term is not None:
+            self._answer_later(self.term, missing)
 
     async def _run(self) -> None:
         await self._retrying(self._make)
@@ -99,7 +104,7 @@ class Relay:
                 await self._lead(LeadershipTerm(epoch))
             finally:
                 self.leading.clear()
-                self._term = None
+                self.term = None
                 with suppress(SQLAlchemyError):
                     await asyncio.shield(asyncio.to_thread(self._lease.release, epoch))
 
@@ -115,7 +120,7 @@ class Relay:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._renew(term))
                 await self._open(term)
-                self._term = term
+                self.term = term
                 self.leading.set()
                 reader = Reader(self._engine, self._log, self._config)
                 for work in (reader.run, self._send, self._delete):
@@ -134,8 +139,10 @@ class Relay:
         while True:
             try:
                 await self._link.open(self._identity)
+                self.unavailable = None
                 break
             except (Unavailable, Superseded) as error:
+                self.unavailable = str(error)
                 if self._told(str(error)):
                     logger.warning("relay %s: %s", self._lease.name, error)
                 await asyncio.sleep(self._config.retry)
@@ -205,11 +212,14 @@ class Relay:
         messages, refused, reason = divided(messages, lambda message: message.damage)
         while messages or answers or not refused:
             try:
+                began = time.monotonic()
                 sent = await self._link.send(messages, answers)
+                self.took(time.monotonic() - began)
                 sent.refused = [*refused, *sent.refused]
                 sent.reason = reason or sent.reason
                 return sent
             except Unavailable as error:
+                self.unavailable = str(error)
                 if self._told(str(error)):
                     logger.warning("relay %s: %s; it is sent again", self._lease.name, error)
                 await asyncio.sleep(self._config.retry)

@@ -13,7 +13,7 @@ from sequitur.cli.options import COUNT
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.route.loading import load_rules
 from sequitur.route.on_router import RouterAt, on_router
-from sequitur.route.router_file import STAGE
+from sequitur.route.unit_routing import STAGE
 from topology.declaration.route import Route
 from topology.declaration.topology import Topology
 from topology.engine.intake import IntakeCounts

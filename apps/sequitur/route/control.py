@@ -15,7 +15,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from sequitur.cli.options import BROKER, properties_option
 from sequitur.kafka.login import kafka_login
-from sequitur.route.router_file import STAGE, load_router
+from sequitur.route.router_file import load_router, units_control
+from sequitur.route.unit_routing import control_topic
 from topology.diagnostics.records import body_of
 from topology.model.ending import wait_for_stop
 from topology.model.errors import DeclarationError
@@ -200,8 +201,13 @@ def control_of(router: str, broker: str | None, properties: Path | None) -> Cont
     """
     if not router.endswith(".toml"):
         return Control(checked_topic(router), kafka_login(broker, properties))
-    file = load_router(Path(router))
-    return Control(f"{file.name}.{STAGE}.control", kafka_login(broker or file.broker, properties))
+    path = Path(router)
+    if (units := units_control(path)) is not None:
+        name, kafka = units
+        given = broker is not None or properties is not None
+        return Control(control_topic(name), kafka_login(broker, properties) if given else kafka)
+    file = load_router(path)
+    return Control(control_topic(file.name), kafka_login(broker or file.broker, properties))
 
 
 def controls(function: Callable[..., Any]) -> Callable[..., Any]:

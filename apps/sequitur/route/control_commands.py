@@ -139,7 +139,7 @@ def formats(at: RouterAt) -> int:
     ROUTER is the file. What all endpoints share is made once, after routing.
     """
     log = asyncio.run(at.control().read())
-    rules = load_rules(at.file().path)
+    rules = load_rules(Path(at.name))
     rules = rules.with_endpoints(rules.number, log.agreement.endpoints.values())
     for source, plan in rules.plans(rules.formats).items():
         after = " → ".join(plan.after) or "nothing"

@@ -31,7 +31,7 @@ from sequitur.cli.statuses import DONE
 from sequitur.route.control import control_of, controls
 from sequitur.route.listener import Listener
 from sequitur.route.loading import read_router
-from sequitur.route.router_file import load_router
+from sequitur.route.router_file import addresses
 from stores.db.engines import open_engine
 from stores.db.urls import read_url
 from topology.model.errors import DeclarationError
@@ -106,8 +106,7 @@ def _topic(router: str, said: ListenerFile) -> str:
     """The topic that it reads."""
     topic = said.topic
     if topic is None and router.endswith(".toml"):
-        to = load_router(Path(router)).to
-        topic = to.get(said.destination, said.destination)
+        topic = addresses(Path(router)).get(said.destination)
     if topic is None:
         shown = printable(said.destination)
         raise DeclarationError(f"topic: which one does destination {shown!r} have? give its name")

@@ -1,6 +1,7 @@
 """A router's TOML file, and the tables that it names."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def load_units(path: Path) -> RouterUnits:
         name, site = about.get("name"), about.get("site")
         if not (isinstance(name, str) and isinstance(site, str) and name and site):
             raise DeclarationError("router: give it a name, and its site; both are part of ids")
-        return RouterUnits(name, site, rules, data, path.parent)
+        return RouterUnits(name, site, rules, data, path.parent, partial(reload_rules, path))
     except DeclarationError as error:
         raise DeclarationError(f"{path}: {error}") from None
 

@@ -2,15 +2,18 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 import click
 
 from sequitur.cli.options import PERIOD
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.route.control import who
+from sequitur.route.loading import load_units, read_router
 from sequitur.route.on_router import RouterAt, on_router
-from sequitur.route.router_file import STAGE
-from topology.diagnostics.explain.parked_streams import ParkedStreams, parked_text
+from sequitur.route.unit_routing import STAGE
+from stores.segments.parking import RETRY, WITHOUT, ParkedUnits
+from topology.diagnostics.explain.parked_streams import ParkedStream, ParkedStreams, parked_text
 from topology.faust.inspection import parked as parked_in
 from topology.model.counted import counted
 from topology.model.errors import DeclarationError
@@ -18,8 +21,51 @@ from topology.model.printable import printable
 from topology.routing import Release
 
 _streams = click.argument("streams", nargs=-1)
-_reason = click.option("--reason", default="", help="Why; it is kept in the control topic.")
+_reason = click.option("--reason", default="", help="Why; it is kept with who said so.")
 _wait = click.option("--wait", type=PERIOD, default="60s", show_default=True)
+
+
+class _OfStage:
+    """What a router within Kafka has parked."""
+
+    def __init__(self, at: RouterAt) -> None:
+        self._at, self._app = at, at.app()
+
+    def look(self) -> ParkedStreams:
+        return asyncio.run(parked_in(self._app))
+
+    def let_go(self, each: ParkedStream, without: bool, reason: str) -> None:
+        topics = {each.name: each.topic for each in self._app.engine.topology.routes[STAGE].tables}
+        place = topics[each.view], each.partition, each.stream, each.sequence
+        asyncio.run(self._at.control().order(Release(*place, without, who(), reason), 1.0))
+
+
+class _OfUnits:
+    """What a router across transports has parked, in SQL."""
+
+    def __init__(self, at: RouterAt) -> None:
+        self._parking = load_units(Path(at.name)).parking
+
+    def look(self) -> ParkedStreams:
+        found = [
+            ParkedStream(
+                *(each.topic, each.partition, each.stream, each.since, each.position),
+                waiting=each.waiting,
+                reason=each.reason,
+            )
+            for each in self._parking.streams()
+        ]
+        return ParkedStreams(round(time.time() * 1000), found)
+
+    def let_go(self, each: ParkedStream, without: bool, reason: str) -> None:
+        more = each.waiting, each.reason or ""
+        one = ParkedUnits(each.view, each.partition, each.stream, each.since, each.sequence, *more)
+        self._parking.let_go(one, WITHOUT if without else RETRY, f"{who()}: {reason or '-'}")
+
+
+def _of(at: RouterAt) -> _OfStage | _OfUnits:
+    across = at.name.endswith(".toml") and "units" in read_router(Path(at.name))
+    return _OfUnits(at) if across else _OfStage(at)
 
 
 @click.command()
@@ -27,9 +73,10 @@ _wait = click.option("--wait", type=PERIOD, default="60s", show_default=True)
 def parked(at: RouterAt) -> int:
     """List the parked streams of ROUTER, a file. Ends with status 1 if there are any.
 
-    A stream is "=KEY", or "-" for what has no key; what failed is the offset.
+    A stream is "=KEY", or "-" for what has no key; what failed is the offset. Units
+    of work have "=STREAM" where a message names its stream.
     """
-    found = asyncio.run(parked_in(at.app()))
+    found = _of(at).look()
     print(parked_text(found, len(found.streams)))
     return BAD_NEWS if found.streams else DONE
 
@@ -54,9 +101,10 @@ def redrive(at: RouterAt, streams: tuple[str, ...], every: bool, reason: str, wa
 @_reason
 @_wait
 def unpark(at: RouterAt, streams: tuple[str, ...], reason: str, wait: float) -> int:
-    """Let parked STREAMS of ROUTER go on without what failed, which goes to the malformed topic.
+    """Let parked STREAMS of ROUTER go on without what failed.
 
-    Ends with status 1 if one is parked still, by what fails next.
+    That goes to the malformed topic, and to errors of units of work. Ends with status
+    1 if one is parked still, by what fails next.
     """
     return _let_go(at, streams, reason, wait, every=False, without=True)
 
@@ -66,19 +114,16 @@ def _let_go(
 ) -> int:
     if bool(streams) == every:
         raise DeclarationError("name the streams as `sequitur route parked` has them")
-    app = at.app()
-    before = asyncio.run(parked_in(app))
-    topics = {each.name: each.topic for each in app.engine.topology.routes[STAGE].tables}
-    chosen = [each for each in before.streams if every or each.stream in streams]
+    of = _of(at)
+    chosen = [each for each in of.look().streams if every or each.stream in streams]
     if missing := {*streams} - {each.stream for each in chosen}:
         raise DeclarationError(f"not parked: {', '.join(map(printable, sorted(missing)))}")
     for each in chosen:
-        place = topics[each.view], each.partition, each.stream, each.sequence
-        asyncio.run(at.control().order(Release(*place, without, who(), reason), 1.0))
+        of.let_go(each, without, reason)
     mine = {(each.view, each.partition, each.stream): each.since for each in chosen}
     until = time.monotonic() + wait
     while True:
-        after = asyncio.run(parked_in(app))
+        after = of.look()
         still = {(each.view, each.partition, each.stream): each for each in after.streams}
         left = [still[place] for place in mine if place in still]
         # Whatever failed again is parked anew, at another time.

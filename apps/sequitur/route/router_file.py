@@ -18,15 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from sequitur.route.loading import ROUTER, load_rules, read_router, reload_rules
+from sequitur.route.transports import open_transports
+from sequitur.route.unit_routing import STAGE
 from topology.declaration.topology import Topology
 from topology.model.dotted import load
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name
 from topology.model.printable import printable
 from topology.routing.configuration import only
-
-STAGE = "router"
-"""The name of the stage that routes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +104,50 @@ def load_router(path: Path) -> RouterFile:
         )
     except DeclarationError as error:
         raise DeclarationError(f"{path}: {error}") from None
+
+
+def units_control(path: Path) -> tuple[str, Mapping[str, Any]] | None:
+    """The name of a router, and the login of the Kafka by which its units of work agree.
+
+    Args:
+        path: of the TOML file.
+
+    Returns:
+        None if it has no `control` in `[units]`.
+
+    Raises:
+        DeclarationError: what is wrong, and where.
+        OSError: a file cannot be read.
+    """
+    data = read_router(path)
+    units = data.get("units")
+    control = units.get("control") if isinstance(units, Mapping) else None
+    if control is None:
+        return None
+    made = open_transports(data.get("transport", {}), path.parent).get(str(control))
+    if made is None or made.kafka is None:
+        raise DeclarationError(f"{path}: units: control: {printable(control)!r} is not of Kafka")
+    return checked_name("router: name", data.get("router", {}).get("name")), made.kafka
+
+
+def addresses(path: Path) -> Mapping[str, str]:
+    """Destination → topic, of the destinations in Kafka.
+
+    Args:
+        path: of the TOML file.
+
+    Raises:
+        DeclarationError: what is wrong, and where.
+        OSError: a file cannot be read.
+    """
+    data = read_router(path)
+    transports = data.get("transport", {})
+    first, found = next(iter(transports), None), {}
+    for name, part in data.get("destination", {}).items():
+        where = part.get("transport", first)
+        if where is None or transports.get(where, {}).get("kind") == "kafka":
+            found[name] = str(part.get("address", name))
+    return found
 
 
 def _within_kafka(what: str, part: Any, transports: Any) -> None:

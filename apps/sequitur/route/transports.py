@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from sequitur.kafka.login import kafka_login
 from stores.db.engines import open_engine
@@ -30,10 +31,12 @@ class Transport:
     Attributes:
         inbound: makes the side that consumes of a topic and its place there: a queue, a file.
         outbound: makes the side that publishes of a router's name.
+        kafka: of Kafka, the arguments of aiokafka's clients.
     """
 
     inbound: Callable[[str, str], Inbound] | None = None
     outbound: Callable[[str], Outbound] | None = None
+    kafka: Mapping[str, Any] | None = None
 
 
 def open_transports(given: object, folder: Path) -> dict[str, Transport]:
@@ -81,7 +84,7 @@ def _kafka(beside: Path, broker: str | None = None, properties: str | None = Non
             raise DeclarationError(f"source {topic!r}: a topic of Kafka has no other name")
         return KafkaInbound(topic, login)
 
-    return Transport(inbound, lambda router: KafkaOutbound(login, router))
+    return Transport(inbound, lambda router: KafkaOutbound(login, router), login)
 
 
 def _files(beside: Path, folder: str = ".") -> Transport:

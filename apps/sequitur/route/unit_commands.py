@@ -5,18 +5,19 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from sequitur.cli.options import FILE
+from sequitur.cli.options import FILE, metrics_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.local.process import spawn
 from sequitur.route.loading import load_units
+from sequitur.route.pages import RoutePages
 from sequitur.route.units import RouterUnits
 from stores.db.urls import said
 from stores.segments import Pair, PublishRefused, SegmentError, skip_damage
@@ -24,6 +25,7 @@ from stores.segments.damage import is_intact
 from stores.segments.day_of import DAY, DAY_ID, Endable
 from stores.segments.owned_work import OwnedWork
 from topology.model.closest import closest
+from topology.model.counted import counted
 from topology.model.ending import end_tasks
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
@@ -38,25 +40,27 @@ _TRANSPORT = click.option("--transport", metavar="NAME", help="Of this transport
 @click.command()
 @click.argument("router", type=FILE)
 @_TRANSPORT
-def consume(router: Path, transport: str | None) -> int:
+@metrics_option
+def consume(router: Path, transport: str | None, metrics: str | None) -> int:
     """Consume the sources of ROUTER, and save what comes of them in segments.
 
     There is a process for each transport, with a task for each topic. Start any
     number: one of them owns a topic, the others stand by.
     """
-    return _run("consume", router, transport)
+    return _run("consume", router, transport, metrics)
 
 
 @click.command()
 @click.argument("router", type=FILE)
 @_TRANSPORT
-def publish(router: Path, transport: str | None) -> int:
+@metrics_option
+def publish(router: Path, transport: str | None, metrics: str | None) -> int:
     """Publish what the segments of ROUTER hold.
 
     There is a process for each transport, with a task for each topic. Start any
     number: one of them owns a pair of both, the others stand by.
     """
-    return _run("publish", router, transport)
+    return _run("publish", router, transport, metrics)
 
 
 @click.command()
@@ -70,8 +74,8 @@ def segments(
 ) -> int:
     """List the pairs of ROUTER: START, END, bytes to publish, owner.
 
-    Ends with status 1 if a segment is damaged at START. --skip loses what the damage
-    holds, so that its publisher goes on.
+    Ends with status 1 if a segment is damaged at START, or a stream is parked. --skip
+    loses what the damage holds, so that its publisher goes on.
     """
 
     def run() -> int:
@@ -158,6 +162,10 @@ def _list(units: RouterUnits) -> int:
             bad_news |= bad or (each.start < each.end and owner == NOBODY)
             word = "DAMAGED" if bad else f"{each.end - each.start} to publish"
             print(*pair, each.name, f"{each.start} to {each.end}", word, owner, sep="\t")
+    if parked := units.parking.streams():
+        bad_news = True
+        waiting = sum(each.waiting for each in parked)
+        print(f"{counted(len(parked), 'parked stream')}, with {counted(waiting, 'message')}")
     if units.days is not None:
         state = units.days.state()
         print(f"last day: {state.last or 'none'}")
@@ -167,24 +175,40 @@ def _list(units: RouterUnits) -> int:
     return BAD_NEWS if bad_news else DONE
 
 
-def _run(verb: str, router: Path, transport: str | None) -> int:
+def _run(verb: str, router: Path, transport: str | None, metrics: str | None) -> int:
     def run() -> int:
         units = _load(router)
         names = units.consuming() if verb == "consume" else units.publishing()
         if transport is None and len(names) > 1:
             units.engine.dispose()
             command = [sys.executable, "-m", "sequitur", "route", verb, str(router), "--transport"]
-            return run_until_stopped(
-                lambda stopped: _processes({name: [*command, name] for name in names}, stopped)
-            )
+            commands = {
+                name: [*command, name, *_metrics(metrics, number)]
+                for number, name in enumerate(names)
+            }
+            return run_until_stopped(lambda stopped: _processes(commands, stopped))
         name = transport or names[0]
         if name not in names:
             raise DeclarationError(f"there is no transport {name!r} to {verb}")
         holder = f"{socket.gethostname()}/{os.getpid()}"
         made = (units.consumers if verb == "consume" else units.publishers)(name, holder)
-        return run_until_stopped(lambda stopped: _tasks(made, stopped))
+        pages = RoutePages(units, made, units.transports[name].kafka)
+
+        async def work(stopped: asyncio.Event) -> None:
+            async with pages.at(metrics):
+                await _tasks(units, made, stopped)
+
+        return run_until_stopped(work)
 
     return _status(run)
+
+
+def _metrics(address: str | None, number: int) -> list[str]:
+    """The option of one of several processes, whose ports follow each other."""
+    if address is None:
+        return []
+    host, _, port = address.rpartition(":")
+    return ["--metrics", f"{host}:{int(port) + number if int(port) else 0}"]
 
 
 async def _processes(commands: Mapping[str, list[str]], stopped: asyncio.Event) -> None:
@@ -205,23 +229,28 @@ async def _processes(commands: Mapping[str, list[str]], stopped: asyncio.Event) 
             await asyncio.to_thread(process.wait)
 
 
-async def _tasks(works: Mapping[str, OwnedWork], stopped: asyncio.Event) -> None:
-    tasks = [asyncio.create_task(_again(work.run)) for work in works.values()]
+async def _tasks(
+    units: RouterUnits, works: Mapping[str, OwnedWork], stopped: asyncio.Event
+) -> None:
+    tasks = [asyncio.create_task(_again(work)) for work in works.values()]
     logger.info("%d at work: %s", len(works), ", ".join(map(str, works.values())))
     try:
         await stopped.wait()
     finally:
         await end_tasks(*tasks)
+        await units.routing.stop()
 
 
-async def _again(run: Callable[..., Awaitable[None]]) -> None:
+async def _again(work: OwnedWork) -> None:
     """Run one topic's work; what stops it stops no other one, and is tried again."""
     while True:
         try:
-            await run(pause=0.05)
+            await work.run(pause=0.05)
         except (SegmentError, PublishRefused) as error:
+            work.failing = said(error)
             logger.error("%s; tried again every %.0f s", said(error), STOPPED)
-        except Exception:
+        except Exception as error:
+            work.failing = f"a fault of Sequitur's: {error!r}"
             logger.exception("a fault of Sequitur's")
         await asyncio.sleep(STOPPED)
 

@@ -1,15 +1,18 @@
 """A router's units of work: the consumers and publishers that its TOML file describes."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine
 
 from sequitur.route.transports import Transport, open_transports
+from sequitur.route.two_phase_units import check_one_reader, check_two_phase, sql_sides
+from sequitur.route.unit_capture import UnitCapture
+from sequitur.route.unit_routing import STAGE, UnitRouting, control_topic
 from stores.db.engines import open_engine
 from stores.db.urls import read_url
 from stores.segments import (
@@ -19,25 +22,29 @@ from stores.segments import (
     ErrorsAfter,
     FileSegments,
     Inbound,
-    InboundMessage,
-    OutboundMessage,
+    Outbound,
     Pair,
+    Parking,
     PublishedIds,
     Publisher,
     RowSegments,
     SegmentConsumer,
     SegmentLedger,
     SegmentStore,
+    TwoPhaseConsumer,
     UnitIntake,
 )
 from stores.segments.consumer import BACKLOG
-from topology.model.errors import DeclarationError, Malformed
-from topology.model.event import Record
+from stores.segments.parked_topic import ParkedTopic
+from topology.declaration.route import Reload, Route
+from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 from topology.routing import RuleSet
 
+if TYPE_CHECKING:
+    from sequitur.route.agreed_rules import AgreedRules
+
 ROWS = "rows"
-_RULES, _ORIGIN = "sequitur-rules", "sequitur-origin"
 _ONLY_HERE = {"source": ("transport", "place"), "destination": ("transport", "address")}
 
 
@@ -47,13 +54,18 @@ class Save:
 
     Attributes:
         ledger: the URL of the database with START and END, or `@FILE`.
-        errors: `transport`, `destination` and `attempts` of `ErrorsAfter`.
+        errors: `transport`, `destination`, `attempts` and `parks` of `ErrorsAfter`.
         segments: a folder beside the file, or "rows".
         lease: seconds after which a dead process's work goes to another.
         backlog: bytes of a pair at which its source pauses.
         window: seconds for which the ids that producers give are believed.
         batch: `count`, `size`, `seconds`, `idle` of `BatchLimits`.
         days: whether ends of days are barriers, for which all partitions wait.
+        two_phase: from SQL to SQL, without segments: each unit is one transaction.
+        control: the transport, of Kafka, by whose control topic processes agree on listeners and
+            versions; None: there are no listeners, and the rules are read at the start.
+        capture: the replay log's file, beside this one, by which what is promised is kept in the
+            replay log, in the ledger's database; None: it is not.
     """
 
     ledger: str
@@ -64,6 +76,9 @@ class Save:
     window: float | None = None
     batch: Mapping[str, Any] = field(default_factory=dict)
     days: bool = False
+    two_phase: bool = False
+    control: str | None = None
+    capture: str | None = None
 
 
 class RouterUnits:
@@ -75,20 +90,22 @@ class RouterUnits:
         rules: where messages go.
         data: the file's tables `transport`, `units`, `source` and `destination`.
         folder: of the file.
+        reload: loads a version, where processes agree on them.
 
     Raises:
         DeclarationError: what is wrong, and where.
     """
 
     def __init__(
-        self, name: str, site: str, rules: RuleSet, data: Mapping[str, Any], folder: Path
+        self,
+        name: str,
+        site: str,
+        rules: RuleSet,
+        data: Mapping[str, Any],
+        folder: Path,
+        reload: Reload | None = None,
     ) -> None:
         self.name, self._site, self.rules = name, site, rules
-        for rule in rules.formats.broadcasts.values():
-            raise DeclarationError(
-                f"rule {rule.rule!r}: no listener registers with consume and publish, so that its "
-                "broadcast would reach nobody; let route serve broadcast, from a topic in Kafka"
-            )
         self.transports = open_transports(data.get("transport", {}), folder)
         self._save: Save = _made(Save, "units", data.get("units", {}))
         self._failures: ErrorsAfter = _made(ErrorsAfter, "units: errors", self._save.errors)
@@ -96,7 +113,16 @@ class RouterUnits:
         self.sources = self._places("source", data, "place", "inbound")
         self.destinations = self._places("destination", data, "address", "outbound")
         self._transport("units: errors", self._failures.transport, "outbound")
+        self._check_control()
+        agreeing = None if self._save.control is None else partial(self._agreeing, reload)
+        self.routing = UnitRouting(site, rules, self.destinations, self._save.window, agreeing)
         self._used = {name for name, _ in self.destinations.values()} | {self._failures.transport}
+        inbounds = {topic: self.inbound(topic) for topic in self.sources}
+        check_one_reader(inbounds)
+        if self._save.two_phase:
+            if self._failures.parks:
+                raise DeclarationError("units: errors: parks needs segments; leave out two_phase")
+            check_two_phase(data["units"], inbounds, self._outbounds())
         self.url = read_url(self._save.ledger)
         self.engine: Engine = open_engine(self.url)
         self.ledger = SegmentLedger(self.engine, name, lease_seconds=self._save.lease)
@@ -109,16 +135,35 @@ class RouterUnits:
         self.ledger.create()
         self.ids = PublishedIds(self.engine, name)
         self.ids.create()
+        self.parking = Parking(self.engine, name)
+        self.parking.create()
+        if self._save.two_phase and self.parking.streams():
+            raise DeclarationError(
+                "two_phase = true, and streams are parked, which only segments take up again: set "
+                "it to false, let route redrive end them, and set it again"
+            )
         self.days = Days(self.ledger, self.sources, self._used) if self._save.days else None
-        self.counts: Counter[str] = Counter()
-        """Messages "unrouted": those that have no destination."""
+        self._capture: UnitCapture | None = None
+        if self._save.capture is not None:
+            if self._save.two_phase:
+                raise DeclarationError("units: capture: with two_phase = true there is no END")
+            file = folder / self._save.capture
+            self._capture = UnitCapture(file, self.engine, self.url, site)
 
     def consuming(self) -> list[str]:
         """The transports of the sources."""
         return sorted({name for name, _ in self.sources.values()})
 
     def publishing(self) -> list[str]:
-        """The transports of the destinations, and of what is left in segments."""
+        """The transports of the destinations, and of what is left in segments.
+
+        Raises:
+            DeclarationError: there are no segments.
+        """
+        if self._save.two_phase:
+            raise DeclarationError(
+                "two_phase = true: route consume publishes, too; there is nothing else to start"
+            )
         left = {pair.transport for pair in self.ledger.pairs()}
         return sorted(self._used | (left & {*self.transports}))
 
@@ -129,30 +174,78 @@ class RouterUnits:
         assert make is not None
         return make(topic, place)
 
-    def consumers(self, transport: str, holder: str) -> dict[str, SegmentConsumer]:
+    def consumers(
+        self, transport: str, holder: str
+    ) -> dict[str, SegmentConsumer] | dict[str, TwoPhaseConsumer]:
         """Topic → its consumer, of the sources of a transport."""
-        found = {}
-        for topic, (name, _) in self.sources.items():
-            if name == transport:
-                intake = UnitIntake(
-                    self.inbound(topic),
-                    self.route,
-                    self._failures,
-                    self._used,
-                    site=self._site,
-                    window=self._save.window,
-                    limits=self._limits,
+        topics = [topic for topic, (name, _) in self.sources.items() if name == transport]
+        if self._save.two_phase:
+            return {topic: self._two_phase(topic, holder) for topic in topics}
+        return {
+            topic: SegmentConsumer(
+                self._intake(self.inbound(topic)),
+                self.ledger,
+                self.store,
+                holder=holder,
+                backlog=self._save.backlog,
+                ids=self.ids,
+                days=self.days,
+                keep=None if self._capture is None else self._capture.note,
+            )
+            for topic in topics
+        }
+
+    def _intake(self, inbound: Inbound) -> UnitIntake:
+        return UnitIntake(
+            inbound,
+            self.routing.route,
+            self._failures,
+            self._used,
+            site=self._site,
+            window=self._save.window,
+            limits=self._limits,
+            prepare=partial(self.routing.prepare, inbound.topic),
+            parked=None if self._save.two_phase else self._parked(inbound.topic),
+        )
+
+    def _parked(self, topic: str) -> ParkedTopic:
+        return ParkedTopic(self.parking, topic, parks=self._failures.parks)
+
+    def _agreeing(self, reload: Reload | None) -> "AgreedRules":
+        from sequitur.route.agreed_rules import AgreedRules  # with it comes Faust
+
+        name = self._save.control
+        kafka = self.transports[str(name)].kafka
+        assert kafka is not None
+        to = {each: address for each, (_, address) in self.destinations.items()}
+        route = Route(STAGE, self.rules, 1, to, reload, control_topic(self.name))
+        within = {each for each, (at, _) in self.destinations.items() if at == name}
+        return AgreedRules(route, kafka, within)
+
+    def _check_control(self) -> None:
+        name = self._save.control
+        if name is not None and (name not in self.transports or not self.transports[name].kafka):
+            known = ", ".join(each for each, one in self.transports.items() if one.kafka) or "none"
+            raise DeclarationError(
+                f"units: control = {printable(repr(name))}; give a transport of Kafka: {known}"
+            )
+        for rule in self.rules.formats.broadcasts.values():
+            if name is None:
+                raise DeclarationError(
+                    f"rule {rule.rule!r}: no listener can register, so that its broadcast would "
+                    "reach nobody; set control in [units] to a transport of Kafka, whose control "
+                    "topic has the listeners"
                 )
-                found[topic] = SegmentConsumer(
-                    intake,
-                    self.ledger,
-                    self.store,
-                    holder=holder,
-                    backlog=self._save.backlog,
-                    ids=self.ids,
-                    days=self.days,
-                )
-        return found
+
+    def _two_phase(self, topic: str, holder: str) -> TwoPhaseConsumer:
+        log, inboxes = sql_sides(topic, self.inbound(topic), self._outbounds())
+        return TwoPhaseConsumer(
+            self._intake(log), log, inboxes, self.ledger, self.ids, holder=holder
+        )
+
+    def _outbounds(self) -> dict[str, Outbound]:
+        made = {name: self.transports[name].outbound for name in sorted(self._used)}
+        return {name: make(self.name) for name, make in made.items() if make is not None}
 
     def publishers(self, transport: str, holder: str) -> dict[str, Publisher]:
         """Topic → the publisher of its pair with a transport."""
@@ -175,29 +268,6 @@ class RouterUnits:
             )
             for topic in sorted({*self.sources, *left})
         }
-
-    def route(self, message: InboundMessage) -> list[OutboundMessage]:
-        """What comes of a message. Raises Malformed."""
-        where = (message.topic, message.partition, message.offset)
-        routing = self.rules.route(Record(*where, message.key, message.value, message.headers))
-        if routing.reason is not None:
-            raise Malformed(routing.reason)
-        self.counts["unrouted"] += not routing.destinations
-        own = {_RULES: b"%d" % routing.version}
-        if message.replayable:
-            own[_ORIGIN] = "/".join(map(str, where)).encode()
-        headers = (*(each for each in message.headers if each[0] not in own), *own.items())
-        return [
-            OutboundMessage(
-                *self.destinations[each.destination],
-                each.content,
-                message.key,
-                headers,
-                message.stream,
-                message.sequence,
-            )
-            for each in self.rules.make(routing)
-        ]
 
     def _places(
         self, kind: str, data: Mapping[str, Any], where: str, side: str

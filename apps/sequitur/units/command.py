@@ -9,11 +9,19 @@ from typing import Any
 import click
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import BROKER, COUNT, DURATION, HTTP_URL, properties_option
+from sequitur.cli.options import (
+    BROKER,
+    COUNT,
+    DURATION,
+    HTTP_URL,
+    metrics_option,
+    properties_option,
+)
 from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
 from sequitur.units.forward import forward
+from sequitur.units.pages import UnitPages
 from sequitur.units.paths import paths
 from sequitur.units.process import status_of, units_token
 from sequitur.units.work import work
@@ -103,6 +111,7 @@ def _of(function: Callable[..., Any]) -> Callable[..., Any]:
     metavar="HOW",
     help="Names what has no unit: session, key, header:NAME, name:NAME, MODULE:FUNCTION.",
 )
+@metrics_option
 def serve(
     destination: str,
     group: str,
@@ -117,6 +126,7 @@ def serve(
     poisoned: Any,
     output: tuple[str, ...],
     unit_by: str | None,
+    metrics: str | None,
 ) -> int:
     """Own members of a destination and hand out their messages."""
 
@@ -140,7 +150,13 @@ def serve(
             naming=naming_of(unit_by) if unit_by else None,
             outputs=frozenset(output),
         )
-        return run_until_stopped(lambda stopped: UnitServer(settings).run(stopped))
+
+        async def work(stopped: asyncio.Event) -> None:
+            server = UnitServer(settings)
+            async with UnitPages(server).at(metrics):
+                await server.run(stopped)
+
+        return run_until_stopped(work)
 
     return status_of(run)
 

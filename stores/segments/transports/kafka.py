@@ -58,10 +58,27 @@ class KafkaInbound:
         topic: which.
         kafka: arguments of aiokafka's clients, `bootstrap_servers` among them.
         group: under which positions are committed.
+        remedy: what to do about another topic of that name.
+        recognise_each: whether the topic's id is asked for after each batch, so that nothing of
+            another topic is taken for this one's; else after 5 s, for small batches.
+
+    Attributes:
+        lost: partition → the first offset that was deleted before it was consumed, and the one
+            behind the last, as `start` found it; also where nothing was consumed before.
     """
 
-    def __init__(self, topic: str, kafka: Mapping[str, Any], group: str = "sequitur") -> None:
+    def __init__(
+        self,
+        topic: str,
+        kafka: Mapping[str, Any],
+        group: str = "sequitur",
+        *,
+        remedy: str = "use another router's name",
+        recognise_each: bool = False,
+    ) -> None:
         self.topic, self._kafka, self._group = topic, dict(kafka), group
+        self._remedy, self._recognise_each = remedy, recognise_each
+        self.lost: dict[int, tuple[int, int]] = {}
         self._consumer: AIOKafkaConsumer | None = None
         self._partitions: set[int] = set()
         self._recognised: tuple[float, str | None] | None = None
@@ -87,13 +104,16 @@ class KafkaInbound:
             ends = await consumer.end_offsets(topics)
         except KafkaError as error:
             raise ConnectionError(f"topic {self.topic}: {error!r}") from error
+        self.lost = {}
         for each in topics:
             at = positions.get(each.partition, begin[each])
             if at > ends[each]:
                 raise SegmentError(
                     f"{self.topic}/{each.partition} ends at {ends[each]}, and {at} messages were "
-                    "consumed: it is another topic of that name; use another router's name"
+                    f"consumed: it is another topic of that name; {self._remedy}"
                 )
+            if (known := positions.get(each.partition, 0)) < begin[each]:
+                self.lost[each.partition] = known, begin[each]
             if at < begin[each]:
                 lost = begin[each] - at
                 logger.error(
@@ -113,6 +133,8 @@ class KafkaInbound:
             )
         except KafkaError as error:
             raise ConnectionError(f"topic {self.topic}: {error!r}") from error
+        if found and self._recognise_each:
+            self._recognised = None
         return [self._message(record) for records in found.values() for record in records]
 
     async def acknowledge(self, positions: Mapping[int, int]) -> None:
@@ -144,7 +166,7 @@ class KafkaInbound:
         if known is not None and id != known:
             raise SegmentError(
                 f"topic {self.topic} was deleted and made again: its id is {id}, and what was "
-                f"consumed is of {known}; use another router's name"
+                f"consumed is of {known}; {self._remedy}"
             )
         return id
 
@@ -190,7 +212,9 @@ class KafkaInbound:
         where = (self.topic, record.partition, record.offset, record.offset + 1)
         strange = any(isinstance(name, ReplacedName) for name, _ in headers)
         damage = "a header's name is not UTF-8" if strange else ""
-        return InboundMessage(*where, record.value, record.key, headers, damage=damage)
+        return InboundMessage(
+            *(*where, record.value, record.key, headers), damage=damage, time=record.timestamp
+        )
 
 
 _SEGMENT = 16 << 20

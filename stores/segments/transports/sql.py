@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.urls import said
@@ -18,7 +18,7 @@ from stores.inbox.message import fault
 from stores.inbox.tables import STREAMS
 from stores.outbox import MessageLog
 from stores.outbox.message import START, Page
-from stores.segments.errors import DestinationDown, PublishRefused
+from stores.segments.errors import DestinationDown, PublishRefused, StaleOwner
 from stores.segments.identity import quoted
 from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
 
@@ -48,17 +48,22 @@ class LogInbound:
     """What is acknowledged is deleted, and never comes again."""
 
     def __init__(self, topic: str, engine: Engine, log: MessageLog | None = None) -> None:
-        self.topic, self._engine, self._log = topic, engine, log or MessageLog()
+        self.topic, self.engine, self._log = topic, engine, log or MessageLog()
         self._at, self._count, self._read = START, 0, deque[tuple[int, int]]()
+
+    @property
+    def name(self) -> str:
+        """The log's, in its database."""
+        return f"{self._log.schema or ''}.{self._log.name}"
 
     async def start(self, positions: Mapping[int, int]) -> None:
         self._at, self._count = START, 0
         self._read.clear()
-        with _away(ConnectionError, self._engine):
-            await asyncio.to_thread(self._log.create, self._engine)
+        with _away(ConnectionError, self.engine):
+            await asyncio.to_thread(self._log.create, self.engine)
 
     async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
-        with _away(ConnectionError, self._engine):
+        with _away(ConnectionError, self.engine):
             while not (page := await asyncio.to_thread(self._page, most)).messages and seconds > 0:
                 await asyncio.sleep(min(seconds, _LOOK))
                 seconds -= _LOOK
@@ -74,18 +79,36 @@ class LogInbound:
         ids = []
         while self._read and self._read[0][0] <= positions.get(0, 0):
             ids.append(self._read.popleft()[1])
-        with _away(ConnectionError, self._engine):
+        with _away(ConnectionError, self.engine):
             await asyncio.to_thread(self._delete, ids)
+
+    def take(self, connection: Connection) -> None:
+        """Take what was polled out of the log, in the transaction of what comes of it.
+
+        Raises:
+            StaleOwner: another process has taken some of it; what was polled is not to be used.
+        """
+        ids = [id for _, id in self._read]
+        if (there := self._log.delete(connection, ids)) != len(ids):
+            raise StaleOwner(
+                f"{self.topic}: {len(ids) - there} of {len(ids)} messages are no longer in the "
+                "log: another process has taken them, and a log has one reader; this one starts "
+                "over"
+            )
+
+    def taken(self) -> None:
+        """Forget what was polled: the transaction that took it is committed."""
+        self._read.clear()
 
     async def stop(self) -> None:
         """Nothing is open."""
 
     def _page(self, most: int) -> Page:
-        with self._engine.connect() as connection:
+        with self.engine.connect() as connection:
             return self._log.read_after(connection, self._at, most)
 
     def _delete(self, ids: Sequence[int]) -> None:
-        with self._engine.begin() as connection:
+        with self.engine.begin() as connection:
             self._log.delete(connection, ids)
 
     def _message(self, one: Message, at: int) -> InboundMessage:
@@ -117,17 +140,32 @@ class InboxOutbound:
     """
 
     def __init__(self, engine: Engine, name: str = "default", router: str = "router") -> None:
-        self._engine, self._name, self._router = engine, name, router
+        self.engine, self._name, self._router = engine, name, router
+        self._before = 0
 
     async def start(self, pair: Pair) -> Place | None:
-        with _away(DestinationDown, self._engine):
+        with _away(DestinationDown, self.engine):
             return await asyncio.to_thread(self._start, pair)
 
     async def publish(self, batch: OutboundBatch) -> None:
+        made = self.made(batch)
+        number, behind = batch.behind
+        if not made:  # START moves: what has no content is never delivered
+            starts = "sequitur-starts", self._prefix(batch.pair), behind, None, b""
+            made.append(Message(*starts, epoch=number, void=True))
+        with _away(DestinationDown, self.engine):
+            await asyncio.to_thread(self._inbox.receive, made)
+
+    def made(self, batch: OutboundBatch) -> list[Message]:
+        """What a batch is to the inbox.
+
+        Raises:
+            PublishRefused: one message can be none of an inbox.
+        """
         number, behind = batch.behind
         prefix = self._prefix(batch.pair)
         if not batch.segment:  # in one process there is no position that stays
-            prefix = f"direct {prefix}"
+            prefix, number = self._direct(batch.pair), max(number, self._before + 1)
         made = []
         for index, each in enumerate(batch.messages):
             if each.value is None:
@@ -140,24 +178,49 @@ class InboxOutbound:
             if (reason := fault(one, 0)) is not None:
                 raise PublishRefused(index, reason)
             made.append(one)
-        if not made:  # START moves: what has no content is never delivered
-            made.append(
-                Message("sequitur-starts", prefix, behind, None, b"", epoch=number, void=True)
+        return made
+
+    def receive(self, connection: Connection, batch: OutboundBatch) -> None:
+        """Receive a batch in the transaction of what it came of.
+
+        Raises:
+            DestinationDown: the inbox takes some of it for received; start anew, and it does not.
+            PublishRefused: one message can be none of an inbox.
+        """
+        made = self.made(batch)
+        stored = self._inbox.receiver.receive(connection, made).stored
+        if stored != len(made):
+            raise DestinationDown(
+                f"inbox {self._name}: {len(made) - stored} of {len(made)} messages are at or below "
+                "what it has of their streams, and would be discarded; nothing is committed, and "
+                "they come again in a later epoch"
             )
-        with _away(DestinationDown, self._engine):
-            await asyncio.to_thread(self._inbox.receive, made)
+
+    def unfit(self, batch: OutboundBatch) -> dict[int, str]:
+        """By trying, which messages the database does not take as data: index → reason."""
+        made = self.made(batch)
+        found = self._inbox.unfit(made)
+        return {at: found[id(each)][0] for at, each in enumerate(made) if id(each) in found}
 
     async def stop(self) -> None:
         """Nothing is open."""
 
     def _start(self, pair: Pair) -> Place | None:
-        self._inbox = Inbox(self._engine, self._name, order="monotonic")
+        self._inbox = Inbox(self.engine, self._name, order="monotonic")
+        before = self._last(self._direct(pair))
+        self._before = 0 if before is None else before.number
+        return self._last(self._prefix(pair))
+
+    def _last(self, prefix: str) -> Place | None:
         of, last = STREAMS.c, [STREAMS.c.epoch.desc(), STREAMS.c.received.desc()]
-        mine = of.stream.startswith(self._prefix(pair), autoescape=True)
+        mine = of.stream.startswith(prefix, autoescape=True)
         asked = select(of.epoch, of.received).where(of.inbox == self._name, mine).order_by(*last)
-        with self._engine.connect() as connection:
+        with self.engine.connect() as connection:
             row = connection.execute(asked.limit(1)).one_or_none()
         return None if row is None else Place(*row)
 
     def _prefix(self, pair: Pair) -> str:
         return f"{self._router}/{pair.topic}/{pair.transport}/"
+
+    def _direct(self, pair: Pair) -> str:
+        return f"direct {self._prefix(pair)}"

@@ -64,6 +64,16 @@ class UnitQueue(Deliveries, Administration):
         return min(self._ledger.stored, default=None)
 
     @property
+    def parked_messages(self) -> int:
+        """How many messages are parked."""
+        return len(self._ledger.stored)
+
+    @property
+    def paused(self) -> bool:
+        """Whether somebody has paused the whole member."""
+        return self._paused is not None and self._paused.paused is not None
+
+    @property
     def changed(self) -> bool:
         """Whether there is something to make durable."""
         return self._ledger.changed

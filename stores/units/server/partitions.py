@@ -86,6 +86,19 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                 await asyncio.wait(self._ending)
             await wait_for_stop(self._consumer.stop())
 
+    @property
+    def starting(self) -> list[int]:
+        """Members that are assigned, and whose owners have not restored what is durable."""
+        return sorted(self._tasks.keys() - self.owners.keys())
+
+    async def ends(self) -> dict[TopicPartition, int]:
+        """Where the members that are owned end. Raises KafkaError."""
+        topic = self._settings.destination
+        found: dict[TopicPartition, int] = await self._consumer.end_offsets(
+            [TopicPartition(topic, member) for member in self.owners]
+        )
+        return found
+
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Owners go on: the assignment tells which stay, and who is not one is fenced."""
 
@@ -228,6 +241,7 @@ def partitions_of(owners: Iterable[Owner]) -> list[dict[str, Any]]:
             "epoch": each.epoch,
             "messages": each.queue.messages,
             "bytes": each.queue.size,
+            "parked": each.queue.parked_messages,
             "sessions": sum(session.connected for session in each.sessions.values()),
             "former_sessions": len(each.succession.silent),
             "unadmitted": each.queue.unadmitted,

@@ -32,6 +32,8 @@ class UnitServer:
         self.url = ""
         self.owners: dict[int, Owner] = {}
         """Member → its owner, once it has restored what is durable."""
+        self.partitions: OwnedPartitions | None = None
+        """What it owns, once it listens."""
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Serve until it is told to stop; then hand over in order.
@@ -64,7 +66,8 @@ class UnitServer:
             port = runner.addresses[0][1]
             self.url = settings.url or f"http://{settings.host}:{port}"
             self.ready.set()
-            await OwnedPartitions(settings, rows, members, self.url, owners).run(stopped)
+            self.partitions = OwnedPartitions(settings, rows, members, self.url, owners)
+            await self.partitions.run(stopped)
         finally:
             await runner.cleanup()
 

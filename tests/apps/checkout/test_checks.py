@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
 
+from checkout import chromium
 from checkout.checks import Outcome, _report, closing_line
 
 PASSED = Outcome("lint", 0, 0.1, "All checks passed!")
@@ -51,3 +54,17 @@ def test_the_status_is_that_of_all_checks(
 def test_what_was_left_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     _report([Outcome("tests", 0, 3.0, closing=CLOSING)], fast=True)
     assert "left out" in capsys.readouterr().out
+
+
+def test_the_last_line_says_that_the_browser_tests_did_not_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = Outcome("tests", 0, 3.0, closing=CLOSING)
+    monkeypatch.setattr(chromium, "browser_file", lambda: Path("/usr/bin/chromium"))
+    _report([tests], fast=False)
+    assert "browser tests" not in capsys.readouterr().out
+    monkeypatch.setattr(chromium, "browser_file", lambda: None)
+    _report([tests], fast=False)
+    *summary, last = capsys.readouterr().out.splitlines()
+    assert "browser tests did not run: no Chromium" in last
+    assert any("browser tests did not run" in line for line in summary)

@@ -16,6 +16,7 @@ KINDS = [*MEDIA]
 # Each one on each side twice; scripts/soak segments has all pairs.
 PAIRS = [f"{one} → {(KINDS * 2)[n + m]}" for n, one in enumerate(KINDS) for m in (0, 1)]
 SHORT = [f"{pair}, {STORES[n % 3]}" for n, pair in enumerate(PAIRS)]
+SHORT += [way for way in WAYS if "two phases" in way]
 RABBIT = [n for n, way in enumerate(SHORT) if "rabbitmq" in way]
 pytestmark = pytest.mark.integration
 

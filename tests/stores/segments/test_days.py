@@ -26,7 +26,7 @@ from stores.segments import (
     SegmentLedger,
     UnitIntake,
 )
-from stores.segments.day_of import DAY
+from stores.segments.day_of import DAY, day_of
 from stores.segments.days import Passing
 from tests.stores.segments.fake_transports import LogInbound, MemoryOutbound
 
@@ -335,3 +335,11 @@ def test_a_day_ends_though_the_topic_that_had_not_written_it_is_taken_out(engine
     left.close(ENDS[0])
     assert left.state().last == ENDS[0]
     assert passing(left, "a") == [LEADS]
+
+
+@pytest.mark.parametrize("value", [b"", b'{"sequitur-day": "2013-01-01"}'])
+def test_what_a_replay_published_again_ends_no_day(value: bytes) -> None:
+    replayed = ("sequitur-replay", b"r")
+    for headers in ((replayed,), ((DAY, b"2013-01-01"), replayed)):
+        assert day_of(InboundMessage("orders", 0, 0, 1, value, headers=headers)) is None
+    assert day_of(InboundMessage("orders", 0, 0, 1, value, headers=((DAY, b"d"),))) == "d"

@@ -399,7 +399,7 @@ async def test_errors_without_a_transport_end_the_consumer_and_say_so(
         return [OutboundMessage("elsewhere", "there", message.value)]
 
     one = consumer(engine, store, b"a", route=route)
-    one.intake._failures = ErrorsAfter("nowhere")
+    one.intake.failures = ErrorsAfter("nowhere")
     with pytest.raises(ValueError, match="there is no transport 'nowhere'"):
         await one.step()
 

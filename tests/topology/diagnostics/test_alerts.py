@@ -28,6 +28,12 @@ def fields(**more: str) -> dict[str, str]:
     return {"topic": "shop.errors", **more}
 
 
+def test_what_a_replay_published_again_is_not_alerted_on() -> None:
+    found = record(error="Refused: card 17")
+    assert fields_of(found) is not None
+    assert fields_of(replace(found, headers=[*found.headers, ("sequitur-replay", b"r")])) is None
+
+
 def told(alerts: Alerts, times: list[int], **more: str) -> list[Alert]:
     return [alert for time in times for alert, _ in alerts.note(fields(**more), time)]
 

@@ -1,7 +1,6 @@
 """What an input partition brought to the views: which sequences of which streams, and how often."""
 
 from collections.abc import Mapping, Sequence
-from math import inf
 
 from topology.declaration.source import Source
 from topology.declaration.view import View
@@ -11,7 +10,6 @@ from topology.diagnostics.audit.sequence_log import SequenceLog
 from topology.diagnostics.audit.side_topics import SideTopics
 from topology.diagnostics.audit.snapshot import AuditSnapshot, Partition
 from topology.diagnostics.audit.view_partition import ViewPartition
-from topology.engine.state.short_waits import read_again
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin_headers import original
@@ -66,13 +64,8 @@ class Received:
         self.first = snapshot.first(place)
         self.taken = snapshot.taken(place)
         self.read = self.events = 0
-        # What waits in memory only is in the input, and there alone.
-        self._again = [
-            (view.rows, again)
-            for view in views
-            if (again := read_again(view.rows.counts_row)) is not None
-        ]
-        self._again_from = min((again.first for _, again in self._again), default=inf)
+        for view in views:
+            view.rows.take_notes()
         self.link = source.sequence.link()
         # Each view with lanes is a group of its own.
         apart: dict[tuple[int, str], list[ViewPartition]] = {(self.position, ""): []}
@@ -101,10 +94,6 @@ class Received:
             return
         event, number = found
         self.events += ours
-        if offset >= self._again_from:
-            for rows, again in self._again:
-                if again.first <= offset < again.end:
-                    rows.came_again(event.stream, event.sequence)
         previous = None
         if self.link is not None and (sequence := self.link(event)) is not None:
             previous = sequence - source.sequence.start

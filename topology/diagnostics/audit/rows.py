@@ -5,6 +5,7 @@ from topology.engine.state.positions import Positions, decode_positions
 from topology.engine.state.rows import (
     COUNTS,
     POSITIONS,
+    decode_note,
     decode_progress,
     split_buffer_key,
     split_redriven_key,
@@ -30,6 +31,7 @@ class StateRows:
         self.waits: dict[str, set[int]] = {}
         self.asked: dict[str, set[int]] = {}
         self.redriven: set[int] = set()
+        self._notes: dict[bytes, bytes | None] = {}
 
     def row(self, record: Message) -> None:
         """A record of the changelog, in order; a null value deletes the row."""
@@ -47,17 +49,21 @@ class StateRows:
             _held(self.asked, key, value)
         elif kind == b"x":
             self.redriven.add(split_redriven_key(key))
+        elif kind == b"m":
+            self._notes[key] = value
         elif key == COUNTS:
             self.counts, self.counted = decode_counts(value), place_of(record)
             self.counts_row = value
         elif key == POSITIONS:
             self.positions = decode_positions(value)
 
-    def came_again(self, stream: str, sequence: int) -> None:
-        """An event came that has no row of its own: it waits if its stream has not passed it."""
-        found = self.streams.get(stream)
-        if isinstance(found, Progress) and found.since and sequence > found.last:
-            self.waits.setdefault(stream, set()).add(sequence)
+    def take_notes(self) -> None:
+        """When all rows are read: what waits in memory only waits too."""
+        for row in self._notes.values():
+            for note in decode_note(row) if row else ():
+                found = self.streams.get(note.stream)
+                if isinstance(found, Progress) and found.since and note.sequence > found.last:
+                    self.waits.setdefault(note.stream, set()).add(note.sequence)
 
     def last(self, stream: str, unknown: int) -> int:
         """The last processed sequence, `unknown` for a stream that the view does not know."""

@@ -18,7 +18,7 @@ WAITS = "waits"
 class CommandRecord:
     """A command. given: when, expires: when it is too old (ms), 0 where that is not said. state:
     "waits", or what came of it: "carried out", "refused", "expired", "cancelled", at `when` (ms),
-    and `message` says more.
+    and `message` says more. why: as whoever gave it said.
     """
 
     id: str
@@ -32,6 +32,7 @@ class CommandRecord:
     state: str
     when: int = 0
     message: str = ""
+    why: str = ""
 
     @property
     def line(self) -> str:
@@ -45,7 +46,7 @@ def pending_command(command: Command, given: int) -> CommandRecord:
     """A command that waits. given: when its record was written (ms), if it does not say itself."""
     return CommandRecord(
         command.id, command.name, command.view, command.stream, command.sequence, command.who,
-        command.given or given, command.expires, WAITS,
+        command.given or given, command.expires, WAITS, why=command.why,
     )  # fmt: skip
 
 
@@ -55,7 +56,7 @@ def answered_command(body: Mapping[str, Any]) -> CommandRecord:
     return CommandRecord(
         body["id"], body["name"], body["view"], body.get("stream"), body.get("sequence"),
         body["who"], body.get("given") or body["when"], body.get("expires", 0), outcome,
-        body["when"], body["message"],
+        body["when"], body["message"], body.get("why", ""),
     )  # fmt: skip
 
 
@@ -97,9 +98,10 @@ def _line(told: CommandRecord, now: int) -> Sequence[str]:
     if state == WAITS and told.expires:
         left = told.expires - now
         state = f"waits, for {lasting(left)} more" if left > 0 else "waits, too old by now"
+    why = f" [{printable(told.why, 200)}]" if told.why else ""
     return (
         told.id[:8], f"{lasting(now - told.given)} ago" if told.given else "?",
-        printable(told.who, 30), told.view, told.line, state, printable(told.message),
+        printable(told.who, 30), told.view, told.line, state, printable(told.message) + why,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from topology.declaration.lanes import joined_lane
 from topology.engine.state.rows import (
     COUNTS,
     LATENESS,
+    NOTES,
     POSITIONS,
     buffer_key,
     late_key,
@@ -20,6 +21,12 @@ Wanted = Callable[[bytes, bytes], bool]
 """(key, value): whether the row is needed."""
 
 _OWN = frozenset((COUNTS, LATENESS, POSITIONS))
+
+
+def _own(key: bytes) -> bool:
+    return key in _OWN or key[:1] == NOTES[0]
+
+
 _KEYS = len(buffer_key("", 0))
 
 
@@ -50,7 +57,7 @@ def of_stream(stream: str) -> Wanted:
     size = len(waits[0]) + 8
 
     def wanted(key: bytes, value: bytes) -> bool:
-        return key == progress or key in _OWN or (len(key) == size and key.startswith(waits))
+        return key == progress or _own(key) or (len(key) == size and key.startswith(waits))
 
     return wanted
 
@@ -61,7 +68,7 @@ def of_lanes(stream: str) -> Wanted:
     starts = (progress_key(lane), buffer_key(lane, 0)[:-9], late_key(lane, 0)[:-9])
 
     def wanted(key: bytes, value: bytes) -> bool:
-        return key in _OWN or key.startswith(starts)
+        return _own(key) or key.startswith(starts)
 
     return wanted
 
@@ -70,7 +77,7 @@ def of_waiting(key: bytes, value: bytes) -> bool:
     """What waits, the progress of the streams that wait, and what there is of the view."""
     if key[:1] == b"p":
         return b'"since":' in value
-    return key in _OWN or (key[:1] == b"b" and len(key) >= _KEYS)
+    return _own(key) or (key[:1] == b"b" and len(key) >= _KEYS)
 
 
 def of_counts(key: bytes, value: bytes) -> bool:

@@ -22,7 +22,8 @@ class Command:
     force: do it although something is lost by it. dry_run: only say what would be. id: that the
     record of what was done has too. everywhere: it goes to all partitions, as it is not known which
     one has the stream. given, expires: when it was given, and when it is too old to be carried out
-    (ms); 0 where that is not said, and where it never is. cancels: of `cancel`, the other's id.
+    (ms); 0 where that is not said, and where it never is. cancels: of `cancel`, the other's
+    id. why: for the record.
     What no record of a command could hold raises ValueError, which names it.
     """
 
@@ -38,6 +39,7 @@ class Command:
     given: int = 0
     expires: int = 0
     cancels: str = ""
+    why: str = ""
 
     def __post_init__(self) -> None:
         for field, types in _TYPES.items():
@@ -91,6 +93,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "given": (int,),
     "expires": (int,),
     "cancels": (str,),
+    "why": (str,),
 }
 
 

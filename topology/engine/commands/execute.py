@@ -172,7 +172,7 @@ def halt(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     if task.halted:
         told = f"view {task.view.name} is halted already: {task.halted}"
         return CommandResult(True, told, {"already": True})
-    task.halt(f"by {command.who}", unit)
+    task.halt(f"by {command.who}" + (f": {command.why}" if command.why else ""), unit)
     task.state.note(unit, [])
     return CommandResult(True, f"view {task.view.name} is halted", {})
 

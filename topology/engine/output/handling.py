@@ -17,6 +17,7 @@ from topology.engine.output.record_formatter import (
     own_stream,
     too_large,
 )
+from topology.engine.output.trace_context import TRACEPARENT, trace_context
 from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,
@@ -80,6 +81,7 @@ class Handling:
         self.sent = unit.sent
         self.paths = view.paths
         self.unrouted: list[Event] = []
+        self.context = NO_HEADERS
         self.refused = view.emitting.refused
 
     def run(self, ready: Iterable[Event]) -> None:
@@ -146,6 +148,7 @@ class Handling:
 
     def write(self, event: Event, items: Iterable[Any]) -> None:
         """Take over what the handler yields for one event, all of it or nothing."""
+        self.context = trace_context(came) if (came := event.message.headers) else NO_HEADERS
         changes: list[Upsert | Delete] = []
         emits: list[tuple[dict[str, list[Out]], str, Out]] = []
         if self.named:
@@ -197,10 +200,12 @@ class Handling:
             self.unrouted += unrouted
         if state is not None:
             self.states[event.stream] = state
+        if self.context:
+            self.unit.traced.append((self.view.name, event, self.context))
 
     def emit_changes(self, event: Event, changes: list[Upsert | Delete]) -> None:
         """Take over an event's row changes."""
-        self.outputs.append(self.formatter.record(event, changes, self.unit.now))
+        self.outputs.append(self.formatter.record(event, changes, self.unit.now, self.context))
 
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         """(which of the unit's outputs, topic, record) of a message."""
@@ -229,6 +234,8 @@ class Handling:
         if value is not None and value.__class__ is not bytes:
             value = as_json(item)
         headers = list(item.headers) if item.headers else NO_HEADERS
+        if self.context and all(name != TRACEPARENT for name, _ in headers):
+            headers = [*headers, *self.context]  # else the handler begins a trace of its own
         size = 0 if value is None else len(value)
         if key is not None:
             size += len(key)

@@ -6,7 +6,7 @@ import orjson
 
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
-from topology.engine.commit_unit import Out
+from topology.engine.commit_unit import NO_HEADERS, Out
 from topology.model.change_json import encoded
 from topology.model.changes import Delete, Upsert
 from topology.model.errors import HandlerError
@@ -32,8 +32,16 @@ class RecordFormatter:
         self.has_lanes = view.split is not None
         self.epoch_of = epoch_of
 
-    def record(self, event: Event, changes: list[Upsert | Delete], now: int) -> Out:
-        """The record of an event's row changes, written at `now` (ms). Raises HandlerError."""
+    def record(
+        self,
+        event: Event,
+        changes: list[Upsert | Delete],
+        now: int,
+        context: list[tuple[str, bytes]] = NO_HEADERS,
+    ) -> Out:
+        """The record of an event's row changes, written at `now` (ms). Raises HandlerError.
+
+        context: headers of the trace that it is part of."""
         key = event.stream
         value = encoded(
             {"view": self.view_name, "stream": key, "sequence": event.sequence}, changes
@@ -47,6 +55,8 @@ class RecordFormatter:
         if self.epoch_of is not None and (epoch := self.epoch_of(event.stream)):
             value = value[:-1] + b',"epoch":%d}' % epoch
             headers.append((EPOCH, b"%d" % epoch))
+        if context:
+            headers += context
         return key.encode(), value, now, headers
 
 

@@ -58,6 +58,10 @@ class Step:
         """Take in a view that has read as far by itself."""
         raise NotImplementedError
 
+    def last_unit(self) -> CommitUnit | None:
+        """The unit of what would have to be read again, where the partition ends in order."""
+        return None
+
     def stop(self) -> None:
         """End what runs in the background."""
 

@@ -153,5 +153,11 @@ class StreamStep(Step):
         self.task.admit(view.name, view.task)
         self.views[view.name] = view
 
+    def last_unit(self) -> CommitUnit:
+        unit = CommitUnit(self.task.source.by_stream, self.task.partition, now=self._clock())
+        for view in self.views.values():
+            view.task.state.save_waits(unit)
+        return unit
+
     def stop(self) -> None:
         self._watermark.stop()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from topology.declaration.lanes import escaped, split_lane
 from topology.declaration.view import View
 from topology.engine.commit_unit import Out
-from topology.engine.redelivery.records import ATTEMPT, DEAD, NOT_BEFORE, SEQUENCE
+from topology.engine.redelivery.records import ATTEMPT, DEAD, GONE, NOT_BEFORE, SEQUENCE
 from topology.engine.state.lane_names import readings
 from topology.model.event import Message
 from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, original
@@ -116,7 +116,7 @@ def find_dead(
     for dead in mine:
         if dead.at in done:
             found.before += 1
-        elif dead.stream in meant and choice.takes(dead):
+        elif dead.stream in meant and choice.takes(dead) and dead.reason != GONE:
             found.chosen.append(dead)
         else:
             found.others += 1

@@ -21,6 +21,12 @@ LAST, DEAD = "sequitur-last", "sequitur-dead"
 """Headers: where its stream stood when it went; the offset in the dead topic of an event that was
 given up, and is put back."""
 
+GONE = (
+    "it waited in the memory of a worker that ended, and its record is not in the input any more, "
+    "where it was to be read again; what is here has no body"
+)
+"""Why an event is dead that cannot be put back."""
+
 _MOST = 2**63 - 1
 
 ForeignRecords = list[tuple[Message, str]]

@@ -20,11 +20,12 @@ from topology.engine.state.rows import (
     WORK,
     decode_holes,
     decode_message,
+    decode_note,
     decode_progress,
     without_state,
 )
 from topology.engine.state.work_status import decode_work_status
-from topology.model.counts import decode_counts
+from topology.model.counts import decode_counts, position_of
 from topology.model.errors import described
 from topology.sequencer.progress import Progress
 
@@ -33,7 +34,7 @@ _STREAM = ord("p")
 _UNREADABLE = (
     ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
-_KEYS: dict[bytes, int] = {b"p": 2, b"b": 11, b"r": 11, b"d": 10, b"x": 9, b"k": 17}
+_KEYS: dict[bytes, int] = {b"p": 2, b"b": 11, b"r": 11, b"d": 10, b"m": 9, b"x": 9, b"k": 17}
 """The first byte of a key → how many it has at least."""
 
 
@@ -53,7 +54,9 @@ def foreign(key: bytes | None, value: bytes | None) -> str:
             return ""
         if known not in _KEYS or len(key) < _KEYS[known]:
             return "no row has such a key"
-        if known == b"x":
+        if known == b"m" and value is not None:
+            _note(value)
+        if known in b"mx":
             return "" if len(key) == 9 else "no row has such a key"
         if known == b"k":
             if value is not None and not isinstance(orjson.loads(value)["function"], str):
@@ -116,17 +119,21 @@ def _message(value: bytes) -> None:
         raise ValueError("it is no message")
 
 
+def _note(value: bytes) -> None:
+    for note in decode_note(value):
+        for number in (note.offset, note.arrived):
+            _whole(number, 0)
+        for number in (note.timestamp, note.sequence):
+            _whole(number)
+        if not note.stream or "\0" in note.stream:
+            raise ValueError("it is no event of a stream")
+
+
 def _counts(value: bytes) -> None:
     found = decode_counts(value)
     for name in found.__dataclass_fields__:
         _whole(getattr(found, name), -_MOST)
-    row = orjson.loads(value)
-    _whole(row.get("position") or 0, 0)
-    if "again" in row:
-        for name in ("again", "by", "position"):
-            _whole(row[name], 0)
-        if row["again"] > row["position"]:
-            raise ValueError("it is to be read again from behind its position")
+    _whole(position_of(value) or 0, 0)
 
 
 def _lateness(value: bytes) -> None:

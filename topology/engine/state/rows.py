@@ -6,6 +6,7 @@
 | `b` + stream + NUL + sequence (8 bytes, big-endian, offset by 2^63) | a waiting event's message |
 | `d` + time (8 bytes, big-endian, ms) + stream | nothing: a closed stream, dropped then |
 | `r` + stream + NUL + sequence, as in `b` | a late event's message: its stream is to be rebuilt |
+| `m` + offset (8 bytes, big-endian) | events that wait in memory only, the first is there |
 | `x` + offset (8 bytes, big-endian) | nothing: this event of the dead topic was put back |
 | `c` | the view's counts in this partition, as JSON |
 | `l` | how late events came, as JSON; see `lateness.py` |
@@ -24,7 +25,8 @@ A stream that is merely in order costs one short row; nothing is kept of a proce
 """
 
 import struct
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -40,6 +42,9 @@ LATE = (b"r", b"s")
 
 REDRIVEN = (b"x", b"y")
 """The key range of dead events that were put back."""
+
+NOTES = (b"m", b"n")
+"""The key range of notes of events that wait in memory only."""
 
 INTENTS = (b"k", b"l")
 """The key range of intents of compensations."""
@@ -84,6 +89,11 @@ def intent_offset(key: bytes) -> int:
     return found
 
 
+def note_key(offset: int) -> bytes:
+    """Return the key of a note of waiting events, the first of which is at an input offset."""
+    return b"m" + _SEQUENCE.pack(offset)
+
+
 def split_redriven_key(key: bytes) -> int:
     """The offset in the dead topic of an event that was put back."""
     found: int = _SEQUENCE.unpack(key[1:])[0]
@@ -97,8 +107,11 @@ def split_buffer_key(key: bytes) -> tuple[str, int]:
 
 def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
     """The row of a stream; `state` is the stream's dictionary as JSON, None where it has none."""
-    if progress.__class__ is int and state is None:
-        return b"%d" % progress
+    if state is None:
+        if progress.__class__ is int:
+            return b"%d" % progress
+        if _merely_waits(progress):  # type: ignore[arg-type]
+            return b'{"last":%d,"since":%d}' % (progress.last, progress.since)  # type: ignore[union-attr]
     row: dict[str, Any] = {"last": progress if isinstance(progress, int) else progress.last}
     if isinstance(progress, Progress):
         if progress.skipped:
@@ -130,6 +143,18 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
     if state is not None:
         row["state"] = orjson.Fragment(state)
     return orjson.dumps(row)
+
+
+def _merely_waits(progress: Progress) -> bool:
+    """Whether there is no more to say of a stream than since when it waits."""
+    ring = progress.ring
+    return bool(
+        ring is not None
+        and ring.slots
+        and not (progress.skipped or progress.rejected or progress.held or progress.retry)
+        and not (progress.recent or progress.closed is not None or progress.epoch)
+        and not (progress.rebuild or progress.failed or progress.anew)
+    )
 
 
 def without_state(row: bytes) -> bytes:
@@ -209,6 +234,31 @@ def decode_message(row: bytes) -> tuple[Record, int]:
         timestamp,
     )
     return record, arrived
+
+
+class Note(NamedTuple):
+    """An event that began to wait. offset, timestamp (ms): of its record in the view's input.
+    arrived: when it did (ms)."""
+
+    offset: int
+    timestamp: int
+    stream: str
+    sequence: int
+    arrived: int
+
+
+def encode_note(arrived: int, events: Sequence[tuple[int, int, str, int]]) -> bytes:
+    """The row of events that began to wait together: each (offset, timestamp, stream, sequence)."""
+    return orjson.dumps([arrived, events])
+
+
+def decode_note(row: bytes) -> list[Note]:
+    """The events of such a row."""
+    arrived, events = orjson.loads(row)
+    return [
+        Note(offset, timestamp, stream, sequence, arrived)
+        for offset, timestamp, stream, sequence in events
+    ]
 
 
 def _header(text: Any) -> Any:

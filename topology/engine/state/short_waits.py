@@ -1,33 +1,25 @@
 """Events that wait in memory only, as the view's input still has them: short waits write no rows.
 
-Progress is one number per stream, so a part of the input can be read again: what is at or below
-its stream's `last` was processed, and what is above it waits. That holds for views in which an
-event leaves its buffer only as `last` passes it; see `may_wait_in_memory`. What waits longer gets
-its row. The row of the counts says from where on the input is to be read again.
+Each commit unit notes which events began to wait: where they are in the input, and as which event
+of which stream. With that `engine/wait_notes.py` reads them again; what is at or below its stream's
+`last` was processed since. So no note has to be taken back, in views in which an event leaves its
+buffer only as `last` passes it; see `may_wait_in_memory`. What waits longer gets its row.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import orjson
 
 from topology.declaration.view import View
-from topology.engine.state.rows import (
-    COUNTS,
-    buffer_key,
-    decode_progress,
-    encode_message,
-    progress_key,
-)
-from topology.model.errors import Malformed
-from topology.model.event import Damaged, Event, Message
-from topology.model.origin_headers import original
+from topology.engine.state.rows import buffer_key, encode_message, encode_note, note_key
+from topology.model.event import Event, Message
 from topology.model.partition_table import Row
-from topology.sequencer.progress import Progress
 
 SAMPLE = 64
 """Of so many events that come one is measured."""
+NOTE_BYTES = 100_000
+"""About how large the row of a note may be."""
+
+Waits = dict[tuple[str, int], Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +30,14 @@ class WaitLimits:
         records: that came.
         bytes: of their bodies, by a sample.
         time: since the first of them came (ms).
+        age: of a message by its own time (ms), so that the input keeps it for as long again; None
+            where it keeps all.
     """
 
     records: int = 50_000
     bytes: int = 32 << 20
     time: int = 5_000
-
-
-class ReadAgain(NamedTuple):
-    """The part of the input to read again: offsets `first` to before `end`. What waits of it had
-    arrived by a time `by` (ms)."""
-
-    first: int
-    end: int
-    by: int
+    age: int | None = None
 
 
 class ShortWaits:
@@ -61,17 +47,20 @@ class ShortWaits:
     """
 
     __slots__ = (
-        "_bytes", "_first", "_limits", "_previous", "_previous_first", "_recent", "_records",
-        "_turned", "at", "end_now",
+        "_at", "_bytes", "_events", "_fresh", "_inputs", "_limits", "_notes", "_now", "_previous",
+        "_previous_notes", "_recent", "_records", "_turned", "end_now",
     )  # fmt: skip
 
     def __init__(self, limits: WaitLimits) -> None:
         self._limits = limits
-        self._recent: dict[tuple[str, int], Event] = {}
-        self._previous: dict[tuple[str, int], Event] = {}
-        self._first = self._previous_first = self._records = self._bytes = self._turned = 0
-        self.at = 0
-        """The input offset at which the batch in hand begins."""
+        self._recent: Waits = {}
+        self._previous: Waits = {}
+        self._fresh: list[tuple[Message, Event]] = []
+        self._notes: list[bytes] = []
+        self._previous_notes: list[bytes] = []
+        self._records = self._bytes = self._turned = self._now = self._at = 0
+        self._events: Sequence[Event] = ()
+        self._inputs: Sequence[Message] | dict[int, Message] | None = None
         self.end_now = False
         """Whether the next unit is to write all that waits."""
 
@@ -82,24 +71,54 @@ class ShortWaits:
         return at in self._recent or at in self._previous
 
     @property
+    def noted(self) -> bool:
+        """Whether there is something to write or to delete."""
+        return bool(self._fresh or self._notes or self._previous_notes)
+
+    @property
     def due(self) -> float:
         """When a generation ends without more records (ms), infinite where nothing waits."""
         return self._turned + self._limits.time if len(self) else float("inf")
 
-    def arrived(self, events: list[Event]) -> None:
-        """So much came; what of it waits would be read again."""
+    def begin(self, events: Sequence[Event], records: Sequence[Message] | None, now: int) -> None:
+        """A batch is in hand. records: of its events in the input, None if these are its messages.
+        now: the wall clock (ms)."""
+        self._events, self._inputs, self._now = events, records, now
         self._records += len(events)
         if sample := events[::SAMPLE]:
             size = sum(len(event.message.value or b"") for event in sample)
             self._bytes += size * len(events) // len(sample)
+            first, last = (
+                (events[0].message, events[-1].message)
+                if records is None
+                else (records[0], records[-1])
+            )
+            # What was read so far is no longer there: the topic was made anew.
+            self.end_now |= first.offset < self._at
+            self._at = last.offset
 
-    def add(self, at: tuple[str, int], event: Event, now: int) -> None:
-        """An event of the batch in hand waits from now on."""
-        if not self._recent:
-            self._first = self.at
-            if not self._previous:
-                self._turned, self._records, self._bytes = now, 0, 0
+    def add(self, at: tuple[str, int], event: Event) -> bool:
+        """Let an event of the batch in hand wait without a row; False if it is to have one."""
+        record = self._record_of(event)
+        age = self._limits.age
+        if record is None or (age is not None and record.timestamp < self._now - age):
+            return False
+        if not (self._recent or self._previous):
+            self._turned, self._records, self._bytes = self._now, 0, 0
         self._recent[at] = event
+        self._fresh.append((record, event))
+        return True
+
+    def _record_of(self, event: Event) -> Message | None:
+        """The input's record of an event of the batch in hand."""
+        if not self._events:
+            return None
+        inputs = self._inputs
+        if inputs is None:
+            return event.message
+        if not isinstance(inputs, dict):
+            inputs = self._inputs = dict(zip(map(id, self._events), inputs, strict=True))
+        return inputs.get(id(event))
 
     def release(self, at: tuple[str, int]) -> bool:
         """An event waits no longer. Returns whether it was one of these."""
@@ -107,28 +126,30 @@ class ShortWaits:
             return True
         return self._previous.pop(at, None) is not None
 
-    def rows(self, now: int, *, everything: bool) -> list[Row]:
-        """The rows of what has waited for long, or of all that waits."""
-        limits, found = self._limits, list[Row]()
+    def rows(self, *, everything: bool) -> list[Row]:
+        """The rows of what has waited for long, or of all that waits; and of what is noted."""
+        limits, now = self._limits, self._now
         if everything or self.end_now:
             found = [*_rows(self._previous), *_rows(self._recent)]
+            found += _gone(self._previous_notes + self._notes)
             self._previous, self._recent, self.end_now = {}, {}, False
-        elif (
+            self._previous_notes, self._notes, self._fresh = [], [], []
+            return found
+        found = list(_notes(self._fresh))
+        self._notes += [key for key, _ in found]
+        self._fresh = []
+        if (
             self._records >= limits.records
             or self._bytes >= limits.bytes
-            or now >= self._turned + limits.time
+            # A clock that was set back must not let anything wait for longer.
+            or not self._turned <= now < self._turned + limits.time
         ):
-            found = list(_rows(self._previous))
+            # Rows come before the notes that they replace.
+            found += [*_rows(self._previous), *_gone(self._previous_notes)]
             self._previous, self._recent = self._recent, {}
-            self._previous_first, self._turned = self._first, now
-            self._records = self._bytes = 0
+            self._previous_notes, self._notes = self._notes, []
+            self._turned, self._records, self._bytes = now, 0, 0
         return found
-
-    def read_again(self, position: int, now: int) -> ReadAgain | None:
-        """What has to be read again if the process ends now, None if nothing."""
-        if self._previous:
-            return ReadAgain(self._previous_first, position, now)
-        return ReadAgain(self._first, position, now) if self._recent else None
 
 
 def _rows(waits: Mapping[tuple[str, int], Event]) -> Iterator[Row]:
@@ -136,83 +157,27 @@ def _rows(waits: Mapping[tuple[str, int], Event]) -> Iterator[Row]:
         yield buffer_key(*at), encode_message(event.message, event.arrived)
 
 
+def _gone(notes: Iterable[bytes]) -> list[Row]:
+    return [(key, None) for key in notes]
+
+
+def _notes(waits: Iterable[tuple[Message, Event]]) -> Iterator[Row]:
+    """The notes of events that began to wait, each row below about NOTE_BYTES."""
+    part: list[tuple[int, int, str, int]] = []
+    arrived, size = 0, 0
+    for record, event in waits:
+        if size >= NOTE_BYTES:
+            yield note_key(part[0][0]), encode_note(arrived, part)
+            part, size = [], 0
+        arrived, stream = event.arrived, event.stream
+        part.append((record.offset, record.timestamp, stream, event.sequence))
+        size += 60 + 4 * len(stream)
+    if part:
+        yield note_key(part[0][0]), encode_note(arrived, part)
+
+
 def may_wait_in_memory(view: View) -> bool:
     """Whether an event leaves a view's buffers only as its stream's `last` passes it."""
     order = view.ordering
     moves = order.full == "redeliver" or order.opens or order.closes or view.late.rebuilds
     return order.counts and not (moves or view.split is not None or view.work is not None)
-
-
-def encode_again(counts: bytes, again: ReadAgain | None) -> bytes:
-    """The row of the counts, with what is to be read again. counts: with its position."""
-    return (
-        counts if again is None else b'%s,"again":%d,"by":%d}' % (counts[:-1], again[0], again[2])
-    )
-
-
-def read_again(counts: bytes | None) -> ReadAgain | None:
-    """What the row of a view's counts says is to be read again."""
-    if counts is None or b'"again":' not in counts:
-        return None
-    row = orjson.loads(counts)
-    return ReadAgain(row["again"], row["position"], row["by"])
-
-
-def without_again(counts: bytes) -> bytes:
-    """The row of the counts when all that waits has its row."""
-    at = counts.find(b',"again":')
-    return counts if at < 0 else counts[:at] + b"}"
-
-
-class InputWaits:
-    """Finds the events of a view that wait, and have no row, in the input that is read again.
-
-    Args:
-        view: The view.
-        row: Key → the view's row, as its changelog has it.
-        again: What is read again.
-
-    Attributes:
-        view: The view.
-        again: What is read again.
-        rows: The rows that these events would have.
-    """
-
-    def __init__(self, view: View, row: Callable[[bytes], bytes | None], again: ReadAgain) -> None:
-        self.again = again
-        self.rows: dict[bytes, bytes] = {}
-        self.view = view
-        self._source = view.of
-        self._row = row
-
-    def take(self, records: Iterable[Message]) -> None:
-        """The next records of the input, in order."""
-        first, end, by = self.again
-        for record in records:
-            if not first <= record.offset < end or record.__class__ is Damaged:
-                continue
-            message = record if self._source.keyed else original(record)
-            try:
-                found = self._source.inspect(message)
-            except Malformed:
-                continue
-            if found is not None and self.waits(found[0], found[1]):
-                key = buffer_key(found[0], found[1])
-                if key not in self.rows and self._row(key) is None:
-                    self.rows[key] = encode_message(message, by)
-
-    def unit_rows(self) -> list[Row]:
-        """What makes rows of all that waits."""
-        counts = self._row(COUNTS)
-        assert counts is not None
-        return [*self.rows.items(), (COUNTS, without_again(counts))]
-
-    def waits(self, stream: str, sequence: int) -> bool:
-        """Whether an event of that sequence waits, if it came."""
-        order = self._source.sequence
-        row = self._row(progress_key(stream))
-        if row is None or (sequence - order.start) % order.step:
-            return False
-        progress, _ = decode_progress(row)
-        # Of a stream that waits it is noted since when.
-        return isinstance(progress, Progress) and bool(progress.since) and sequence > progress.last

@@ -16,6 +16,7 @@ from topology.engine.state.rows import (
     BUFFERS,
     COUNTS,
     LATENESS,
+    NOTES,
     POSITIONS,
     buffer_key,
     decode_message,
@@ -28,7 +29,6 @@ from topology.engine.state.rows import (
 from topology.engine.state.short_waits import (
     ShortWaits,
     WaitLimits,
-    encode_again,
     may_wait_in_memory,
 )
 from topology.model.counts import decode_counts, encode_counts
@@ -98,6 +98,8 @@ class ViewState(Unloads):
     def _load(self) -> None:
         """Build the rings and deadlines of the streams that wait."""
         ordering, budget = self.ordering, self.budget
+        # What they were of has its row by now, or waits no longer.
+        self.stale += [(key, None) for key, _ in self.table.scan(*NOTES)]
         first: dict[str, int] = {}
         for key, row in self.table.scan(*BUFFERS):
             stream, sequence = split_buffer_key(key)
@@ -268,12 +270,21 @@ class ViewState(Unloads):
 
         as_rows: whether none may wait in memory only.
         """
+        short, gone = self.short, []
         new = {(event.stream, event.sequence): event for event in result.buffered}
-        gone = [e for e in result.released if new.pop((e.stream, e.sequence), None) is None]
-        if (short := self.short) is not None:
-            gone = [e for e in gone if not short.release((e.stream, e.sequence))]
+        for event in result.released:
+            at = event.stream, event.sequence
+            if new.pop(at, None) is None and not (short is not None and short.release(at)):
+                gone.append(event)
+        if short is not None:
             if new and not as_rows:
-                new = self._wait_in_memory(short, new, result)
+                changed = result.changed
+                new = {
+                    at: event
+                    for at, event in new.items()
+                    # What is beyond its ring has a row in any case.
+                    if changed[at[0]].spilled or not short.add(at, event)  # type: ignore[union-attr]
+                }
             # Of what is impossible, `last` does not tell that it is gone.
             short.end_now |= bool(result.impossible)
         return delete_rows(gone) + [
@@ -281,21 +292,9 @@ class ViewState(Unloads):
             for (stream, sequence), event in new.items()
         ]
 
-    def _wait_in_memory(
-        self, short: ShortWaits, new: dict[tuple[str, int], Event], result: Step
-    ) -> dict[tuple[str, int], Event]:
-        """Let events that are in their rings wait without a row. Returns the others."""
-        beyond, changed, now = {}, result.changed, self.clock
-        for at, event in new.items():
-            if changed[event.stream].spilled:  # type: ignore[union-attr]
-                beyond[at] = event
-            else:
-                short.add(at, event, now)
-        return beyond
-
     def save_waits(self, unit: CommitUnit) -> None:
         """Have all that waits in memory only get its row in a unit, before what follows in it."""
-        if self.short:
+        if self.short is not None and self.short.noted:
             self.short.end_now = True
             self.note(unit, [])
 
@@ -328,13 +327,10 @@ class ViewState(Unloads):
 
     def note(self, unit: CommitUnit, rows: list[Row]) -> None:
         """Add rows to the unit, and the counts."""
-        counts = encode_counts(self.counts, self.position)
-        if self.short:
+        if self.short is not None and self.short.noted:
             full = self.budget is not None and self.budget.used > self.budget.limit
-            everything = full or self.positions.halted is not None
-            rows += self.short.rows(self.clock, everything=everything)
-            counts = encode_again(counts, self.short.read_again(self.position, self.clock))
-        rows.append((COUNTS, counts))
+            rows += self.short.rows(everything=full or self.positions.halted is not None)
+        rows.append((COUNTS, encode_counts(self.counts, self.position)))
         self.noted = self.position
         name = self.view.name
         unit.rows[name] = unit.rows[name] + rows if name in unit.rows else rows

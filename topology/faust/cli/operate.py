@@ -14,6 +14,7 @@ from topology.faust.cli.options import (
     OLDER_THAN,
     ONE_VIEW,
     REASON,
+    WHY,
     limit,
 )
 from topology.faust.inspection import CannotAnswer
@@ -40,7 +41,7 @@ _STREAM = argument("stream")
 _ANY_STREAM = argument("stream", default="")
 _SEQUENCE = argument("sequence", type=IntRange(-(2**63), LAST), default=None, required=False)
 _NAME = argument("view")
-_TOLD = (JSON, _TIMEOUT, _EXPIRES)
+_TOLD = (JSON, WHY, _TIMEOUT, _EXPIRES)
 _MANY = (
     option("--all", "every", is_flag=True, default=False, help="All streams, of all views."),
     OLDER_THAN,
@@ -144,7 +145,7 @@ def _register_of_streams(app: Any) -> None:
     @app.command(  # type: ignore[untyped-decorator]
         ONE_VIEW,
         option("--stream", default=None, help="Only dead events of this stream."),
-        REASON, OLDER_THAN, DRY_RUN, JSON, base=AnsweringCommand,
+        REASON, OLDER_THAN, DRY_RUN, WHY, JSON, base=AnsweringCommand,
     )  # fmt: skip
     async def redrive_dead(
         self: AnsweringCommand, older_than: float | None, **options: Any

@@ -52,6 +52,7 @@ ONE_VIEW = option(
 REASON = option(
     "--reason", default="", show_default=False, help="Only what failed for a reason with this text."
 )
+WHY = option("--why", default="", show_default=False, help="Why, for the record.")
 SCAN = option(
     "--scan", type=NUMBER, default=None, show_default=False,
     help="Offsets to read at the end of each topic; else as many as take 5 seconds.",

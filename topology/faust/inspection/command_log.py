@@ -60,7 +60,7 @@ async def commands(app: Any, *, view: str = "", limit: int = LIMIT) -> Commands:
         for record in tail.records:
             with suppress(KeyError):
                 told = answered_command(body_of(record))
-                if told.view in names:
+                if told.view in names or not (view or told.view):
                     found.append(told)
         every = merged(found)
         waiting = [told for told in every if told.state == WAITS]

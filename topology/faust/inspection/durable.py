@@ -15,7 +15,6 @@ from topology.declaration.view import View
 from topology.diagnostics.explain import (
     Fold,
     PendingRedelivery,
-    of_counts,
     of_waiting,
     waiting_rows,
 )
@@ -23,9 +22,10 @@ from topology.diagnostics.explain.fold import Wanted
 from topology.diagnostics.explain.formatting import lately
 from topology.engine.redelivery.records import Redelivered, not_before, revive
 from topology.engine.state.rows import COUNTS
-from topology.engine.state.short_waits import InputWaits, read_again
 from topology.engine.view_task import ViewTask
+from topology.engine.wait_notes import InputWaits
 from topology.faust.inspection.cannot_answer import CannotAnswer
+from topology.faust.inspection.kept_folds import folds_of
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.kafka.clients import admin_client, missing_topics, plain_consumer, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
@@ -33,6 +33,7 @@ from topology.faust.kafka.reader import FETCH_WAIT
 from topology.faust.kafka.worker_clock import wall
 from topology.model.counts import left_behind
 from topology.model.event import Message
+from topology.model.partition_table import Row
 
 SCAN, SECONDS = 500_000, 5.0
 """Offsets at the end of a partition that are looked at, in so many seconds; the last ones first."""
@@ -204,25 +205,24 @@ class DurableState:
         fold = await self._fold(view.name, partition, wanted)
         table = MemoryTable()
         rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
-        rows |= await self._in_memory(view, source, rows, wanted)
         table.write(sorted(rows.items()))
+        table.write(await self._in_memory(view, source, table, wanted))
         task = ViewTask(view, table)
         if group is not None and task.state.positions.input is None:
             task.state.positions.input = left_behind(table.get(COUNTS), group.offset)
         return task
 
     async def _in_memory(
-        self, view: View, source: TopicPartition, rows: dict[bytes, bytes], wanted: Wanted
-    ) -> dict[bytes, bytes]:
+        self, view: View, source: TopicPartition, table: MemoryTable, wanted: Wanted
+    ) -> list[Row]:
         """The rows that events would have that wait in the worker's memory only."""
-        again = read_again(rows.get(COUNTS))
-        if again is None or wanted is of_counts:
-            return {}
-        span, waits = (await self.span([source]))[source], InputWaits(view, rows.get, again)
-        start, end = max(span.first, again.first), min(span.end, again.end)
-        async for record in self.records(source, start, end):
-            waits.take([record])
-        return {key: row for key, row in waits.rows.items() if wanted(key, row)}
+        waits = InputWaits(view, table)
+        if waits:
+            span = (await self.span([source]))[source]
+            start, end = max(span.first, waits.first), min(span.end, waits.end)
+            async for record in self.records(source, start, end):
+                waits.take([record])
+        return [(key, row) for key, row in waits.rows.items() if wanted(key, row)]
 
     async def rows(self, name: str, partition: int, wanted: Wanted) -> dict[bytes, bytes]:
         """The rows that are wanted of a view's changelog, or of that of its second stage."""
@@ -231,10 +231,12 @@ class DurableState:
     async def _fold(self, name: str, partition: int, wanted: Wanted) -> Fold:
         changelog = TopicPartition(self.app.engine.changelogs[name], partition)
         span = (await self.span([changelog]))[changelog]
-        fold = Fold(wanted)
-        async for record in self.records(changelog, span.first, span.end):
+        kept = folds_of(self.app)
+        fold, upto = kept.begin(changelog, wanted, span.first, span.end)
+        async for record in self.records(changelog, upto, span.end):
             assert record.key is not None
             fold.take(record.key, record.value)
+        kept.keep(changelog, wanted, fold, span.end)
         return fold
 
     async def away(

@@ -1,7 +1,7 @@
 """Kafka beside Faust's group consumer: admin calls, plain readers, how to connect."""
 
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,7 +23,12 @@ reconnect.install()
 
 
 def connection(app: Any) -> dict[str, Any]:
-    """How to reach the broker, as the app's settings say, TLS and SASL included."""
+    """How to reach the broker, as the app's settings say, TLS and SASL included.
+
+    Processes without an app give the arguments of aiokafka's clients in its place.
+    """
+    if isinstance(app, Mapping):
+        return {"request_timeout_ms": 40_000, **app}
     conf = app.conf
     return {
         "bootstrap_servers": server_list(conf.broker, 9092),

@@ -120,7 +120,7 @@ class BulkResult:
 
 async def operate_many(
     app: Any, name: str, choice: StreamSelection, *, force: bool = False, dry_run: bool = False,
-    seconds: float = ANSWER, expires: float = EXPIRES,
+    seconds: float = ANSWER, expires: float = EXPIRES, why: str = "",
 ) -> BulkResult:  # fmt: skip
     """Give a command for each stream that is chosen; each has an audit record of its own.
 
@@ -132,6 +132,7 @@ async def operate_many(
         dry_run: say only what would be done.
         seconds: how long to wait for a worker, after its last answer.
         expires: seconds after which no worker carries a command out any more; 0 for never.
+        why: for the record.
 
     Raises:
         KeyError: there is no such view.
@@ -142,7 +143,7 @@ async def operate_many(
     commands, unseen = await _chosen(app, name, choice)
     made = BulkResult(name, dry_run, more=max(0, len(commands) - choice.limit), unseen=unseen)
     commands = [
-        replace(each, force=force or each.force, dry_run=dry_run)
+        replace(each, force=force or each.force, dry_run=dry_run, why=why)
         for each in commands[: choice.limit]
     ]
     if not commands:

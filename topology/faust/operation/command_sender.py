@@ -4,8 +4,9 @@ import asyncio
 import getpass
 import socket
 import time
-from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -33,6 +34,8 @@ ANSWER = 30.0
 """Seconds to wait for the answer of a worker."""
 EXPIRES = 600.0
 """Seconds after which a command that no worker has taken is not carried out any more."""
+
+_for: ContextVar[str] = ContextVar("acting_for", default="")
 
 
 class NoAnswer(CannotAnswer):
@@ -207,6 +210,17 @@ def _best(results: list[CommandResult]) -> CommandResult:
     return (new or done or knew or results)[0]
 
 
+@contextmanager
+def acting_for(name: str) -> Iterator[None]:
+    """Record what is done in the block under somebody's name, too: a program acts for them."""
+    before = _for.set(name)
+    try:
+        yield
+    finally:
+        _for.reset(before)
+
+
 def who() -> str:
     """Return the user and host that a command is recorded under."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    me = f"{getpass.getuser()}@{socket.gethostname()}"
+    return f"{name} by {me}" if (name := _for.get()) else me

@@ -10,7 +10,7 @@ from topology.faust.operation.command_sender import ANSWER, EXPIRES, operate
 
 async def skip(
     app: Any, stream: str, sequence: int, *, view: str = "", force: bool = False,
-    dry_run: bool = False, seconds: float = ANSWER, expires: float = EXPIRES,
+    dry_run: bool = False, seconds: float = ANSWER, expires: float = EXPIRES, why: str = "",
 ) -> CommandResult:  # fmt: skip
     """Give up the sequence that a stream waits for; what comes of it later is late.
 
@@ -23,6 +23,7 @@ async def skip(
         dry_run: say only what would be done.
         seconds: how long to wait for a worker's answer.
         expires: seconds after which no worker carries the command out any more; 0 for never.
+        why: for the record.
 
     Returns:
         Whether it was done, and a message.
@@ -31,13 +32,13 @@ async def skip(
         KeyError: there is no such view.
         CannotAnswer: no worker answered in time.
     """
-    command = Command("skip", view, stream, sequence, force=force, dry_run=dry_run)
+    command = Command("skip", view, stream, sequence, force=force, dry_run=dry_run, why=why)
     return await operate(app, command, seconds=seconds, expires=expires)
 
 
 async def redrive(
     app: Any, stream: str, *, view: str = "", dry_run: bool = False, seconds: float = ANSWER,
-    expires: float = EXPIRES,
+    expires: float = EXPIRES, why: str = "",
 ) -> CommandResult:  # fmt: skip
     """Handle a parked stream's events again, from the failed one on.
 
@@ -48,6 +49,7 @@ async def redrive(
         dry_run: say only what would be done.
         seconds: how long to wait for a worker's answer.
         expires: seconds after which no worker carries the command out any more; 0 for never.
+        why: for the record.
 
     Returns:
         Whether it was done, and a message.
@@ -56,13 +58,13 @@ async def redrive(
         KeyError: there is no such view.
         CannotAnswer: no worker answered in time.
     """
-    command = Command("redrive", view, stream, dry_run=dry_run)
+    command = Command("redrive", view, stream, dry_run=dry_run, why=why)
     return await operate(app, command, seconds=seconds, expires=expires)
 
 
 async def unpark(
     app: Any, stream: str, *, view: str = "", dry_run: bool = False, seconds: float = ANSWER,
-    expires: float = EXPIRES,
+    expires: float = EXPIRES, why: str = "",
 ) -> CommandResult:  # fmt: skip
     """Release a parked stream without its failed event, which goes to the dead topic.
 
@@ -73,6 +75,7 @@ async def unpark(
         dry_run: say only what would be done.
         seconds: how long to wait for a worker's answer.
         expires: seconds after which no worker carries the command out any more; 0 for never.
+        why: for the record.
 
     Returns:
         Whether it was done, and a message.
@@ -81,13 +84,13 @@ async def unpark(
         KeyError: there is no such view.
         CannotAnswer: no worker answered in time.
     """
-    command = Command("unpark", view, stream, dry_run=dry_run)
+    command = Command("unpark", view, stream, dry_run=dry_run, why=why)
     return await operate(app, command, seconds=seconds, expires=expires)
 
 
 async def drop(
     app: Any, stream: str, *, view: str = "", force: bool = False, dry_run: bool = False,
-    seconds: float = ANSWER, expires: float = EXPIRES,
+    seconds: float = ANSWER, expires: float = EXPIRES, why: str = "",
 ) -> CommandResult:  # fmt: skip
     """Forget a stream in a view: its progress and its state.
 
@@ -99,6 +102,7 @@ async def drop(
         dry_run: say only what would be done.
         seconds: how long to wait for a worker's answer.
         expires: seconds after which no worker carries the command out any more; 0 for never.
+        why: for the record.
 
     Returns:
         Whether it was done, and a message.
@@ -107,12 +111,12 @@ async def drop(
         KeyError: there is no such view.
         CannotAnswer: no worker answered in time.
     """
-    command = Command("drop", view, stream, force=force, dry_run=dry_run)
+    command = Command("drop", view, stream, force=force, dry_run=dry_run, why=why)
     return await operate(app, command, seconds=seconds, expires=expires)
 
 
 async def halt(
-    app: Any, view: str, *, seconds: float = ANSWER, expires: float = EXPIRES
+    app: Any, view: str, *, seconds: float = ANSWER, expires: float = EXPIRES, why: str = ""
 ) -> CommandResult:
     """Stop a view from taking input, in all its partitions, until it is resumed.
 
@@ -121,6 +125,7 @@ async def halt(
         view: the view's name.
         seconds: how long to wait for a worker's answer.
         expires: seconds after which no worker carries the command out any more; 0 for never.
+        why: for the record.
 
     Returns:
         Whether it was done, and a message.
@@ -129,11 +134,11 @@ async def halt(
         KeyError: there is no such view.
         CannotAnswer: no worker answered in time.
     """
-    return await operate(app, Command("halt", view), seconds=seconds, expires=expires)
+    return await operate(app, Command("halt", view, why=why), seconds=seconds, expires=expires)
 
 
 async def resume(
-    app: Any, view: str, *, seconds: float = ANSWER, expires: float = EXPIRES
+    app: Any, view: str, *, seconds: float = ANSWER, expires: float = EXPIRES, why: str = ""
 ) -> CommandResult:
     """Let a halted view go on.
 
@@ -142,6 +147,7 @@ async def resume(
         view: the view's name.
         seconds: how long to wait for a worker's answer.
         expires: seconds after which no worker carries the command out any more; 0 for never.
+        why: for the record.
 
     Returns:
         Whether it was done, and a message.
@@ -150,7 +156,7 @@ async def resume(
         KeyError: there is no such view.
         CannotAnswer: no worker answered in time.
     """
-    return await operate(app, Command("resume", view), seconds=seconds, expires=expires)
+    return await operate(app, Command("resume", view, why=why), seconds=seconds, expires=expires)
 
 
 async def cancel(app: Any, id: str, *, seconds: float = ANSWER) -> CommandResult:

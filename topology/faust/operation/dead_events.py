@@ -6,7 +6,9 @@ What was put back before is known from the view's rows, and from what it did not
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
+import orjson
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
@@ -27,6 +29,7 @@ from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import view_of
 from topology.faust.kafka.clients import connection
 from topology.faust.kafka.worker_clock import wall
+from topology.faust.operation.command_sender import who
 from topology.model.counted import counted
 from topology.model.ending import wait_for_stop
 from topology.model.event import Message
@@ -101,6 +104,7 @@ async def redrive_dead(
     reason: str = "",
     older_than: float = 0.0,
     dry_run: bool = False,
+    why: str = "",
 ) -> Redriven:
     """Put events of the dead topic back into their view, in order, each once.
 
@@ -111,6 +115,7 @@ async def redrive_dead(
         reason: only those that are dead for a reason with this text.
         older_than: only those that have been dead for so many seconds.
         dry_run: say only what would be put back.
+        why: for the record.
 
     Returns:
         What was put back, and where its streams stand.
@@ -121,10 +126,12 @@ async def redrive_dead(
     """
     before = wall() - round(older_than * 1000)
     choice = DeadEventFilter(stream, reason or None, before)
-    return await _redrive(app, view_of(app, view), choice, dry_run=dry_run)
+    return await _redrive(app, view_of(app, view), choice, dry_run=dry_run, why=why)
 
 
-async def _redrive(app: Any, view: View, choice: DeadEventFilter, *, dry_run: bool) -> Redriven:
+async def _redrive(
+    app: Any, view: View, choice: DeadEventFilter, *, dry_run: bool, why: str
+) -> Redriven:
     async with DurableState(app) as durable:
         dead = TopicPartition(view.dead_topic, 0)
         span = (await durable.span([dead]))[dead]
@@ -139,11 +146,12 @@ async def _redrive(app: Any, view: View, choice: DeadEventFilter, *, dry_run: bo
         for number in range(view.of.partitions):
             await _look(durable, view, number, streams, done, stands)
         found = find_dead(view, records, choice, done)
-        if not dry_run and found.chosen:
-            await _send(app, view, found.chosen, durable.now)
         chosen = found.streams
         known = {stream: at for stream, at in stands.items() if stream in chosen}
-        return Redriven(view.name, found, known, dry_run)
+        made = Redriven(view.name, found, known, dry_run)
+        if not dry_run and found.chosen:
+            await _send(app, view, made, durable.now, why)
+        return made
 
 
 def _may_be(record: Message, view: View) -> bool:
@@ -181,16 +189,26 @@ async def _look(
             done.add(at)
 
 
-async def _send(app: Any, view: View, chosen: list[DeadEvent], now: int) -> None:
+async def _send(app: Any, view: View, made: Redriven, now: int, why: str) -> None:
+    record = {
+        "id": uuid4().hex, "name": "redrive-dead", "view": view.name, "who": who(), "why": why,
+        "given": now, "when": now, "done": True, "message": str(made).partition("\n")[0],
+        "facts": {"offsets": [dead.at for dead in made.found.chosen]},
+    }  # fmt: skip
     producer = AIOKafkaProducer(**connection(app), acks="all", enable_idempotence=True)
     try:
         await producer.start()
-        for dead in chosen:
+        for dead in made.found.chosen:
             key, value, timestamp, headers = put_back(dead, now)
             await producer.send(
                 view.redeliver_topic, value, key=key, headers=headers, timestamp_ms=timestamp,
                 partition=_partition(view, dead),
             )  # fmt: skip
+        headers = [("view", view.name.encode())]
+        body = orjson.dumps(record)
+        await producer.send(
+            view.audit_topic, body, key=view.name.encode(), headers=headers, timestamp_ms=now
+        )
         await producer.flush()
     finally:
         await wait_for_stop(producer.stop())

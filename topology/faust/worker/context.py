@@ -19,7 +19,7 @@ from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.channel import WorkChannel
 from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.partitioning import Partitions
-from topology.faust.worker.read_again import is_kept
+from topology.faust.worker.read_again import limits_of
 from topology.faust.worker.refusals import Refusals
 from topology.faust.worker.router_process import RouterProcess
 from topology.faust.worker.tables import Tables
@@ -81,7 +81,7 @@ class WorkerContext:
     running: dict[TopicPartition, OrderedCommit] = field(default_factory=dict)
     alignments: dict[str, Alignment] = field(default_factory=dict)
     databases: dict[str, str] = field(default_factory=dict)
-    kept: dict[str, bool] = field(default_factory=dict)
+    kept: dict[str, WaitLimits | None] = field(default_factory=dict)
     timings: Timings | None = None
     routers: dict[str, RouterProcess] = field(default_factory=dict)
 
@@ -107,8 +107,8 @@ class WorkerContext:
         if not self.settings.short_waits:
             return None
         if topic not in self.kept:
-            self.kept[topic] = await is_kept(self.app, topic)
-        return WaitLimits() if self.kept[topic] else None
+            self.kept[topic] = await limits_of(self.app, topic)
+        return self.kept[topic]
 
     def refusals(self, source: TopicPartition, views: Mapping[str, View] | None = None) -> Refusals:
         """What finds the messages of a partition's handlers that Kafka refuses."""

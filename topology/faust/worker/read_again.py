@@ -5,21 +5,23 @@ from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
-from mode import get_logger
 
-from topology.engine.state.short_waits import InputWaits
+from topology.engine.state.short_waits import WaitLimits
+from topology.engine.wait_notes import InputWaits
 from topology.faust.kafka.broker.shapes import configs
 from topology.faust.kafka.clients import connected_consumer, read_range
 from topology.model.ending import wait_for_stop
 
-logger = get_logger(__name__)
-
-KEPT = 3_600_000
+KEPT = 2 * 3_600_000
 """Milliseconds for which an input keeps its records at least, if it may be read again."""
 
 
-async def is_kept(app: Any, topic: str) -> bool:
-    """Whether what was read of a topic just now is surely there for a while yet."""
+async def limits_of(app: Any, topic: str) -> WaitLimits | None:
+    """How much of a topic may be read again; None if what was read just now may be gone soon.
+
+    The broker deletes by the records' own time, which may be long ago: only what the topic keeps
+    for as long again, half of its retention, is relied on.
+    """
     try:
         settings = (await configs(app, [topic])).get(topic)
     except KafkaError as error:
@@ -27,9 +29,11 @@ async def is_kept(app: Any, topic: str) -> bool:
             raise
         settings = None
     if settings is None or "compact" in settings.get("cleanup.policy", "compact"):
-        return False
+        return None
     time, size = (int(settings.get(f"retention.{each}", -1)) for each in ("ms", "bytes"))
-    return not 0 <= time < KEPT and size < 0
+    if 0 <= time < KEPT or size >= 0:
+        return None
+    return WaitLimits(age=time // 2 if time >= 0 else None)
 
 
 async def read_waits(
@@ -42,17 +46,14 @@ async def read_waits(
 
     start: the first offset to read. Raises KafkaError.
     """
+    end = max(each.end for each in waits)
+    if start >= end:
+        return
     consumer = await connected_consumer(app, max_partition_fetch_bytes=8 << 20)
     try:
-        end, last = max(each.again.end for each in waits), await consumer.end_offsets([partition])
-        if last[partition] < end:
-            logger.error(
-                "%s was deleted and made again: what waited in memory only is not there any more",
-                partition,
-            )
-            return
+        last = await consumer.end_offsets([partition])
         consumer.assign([partition])
-        async for records in read_range(consumer, partition, start, end):
+        async for records in read_range(consumer, partition, start, min(end, last[partition])):
             for each in waits:
                 each.take(records)
     finally:

@@ -7,6 +7,7 @@ process writes heartbeats to partition 1; who misses them says that a process le
 import asyncio
 import os
 import socket
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import uuid4
 
@@ -47,13 +48,21 @@ class RouterProcess:
     """Follows a stage's control topic, and loads what it asks for.
 
     Args:
-        app: the worker's.
+        app: the worker's; of another process, the arguments of aiokafka's clients.
         route: the stage, which has `reload`.
         expiry: seconds without a heartbeat after which a process is said to have left.
+        crash: is told of what it cannot go on with; default: the app is.
     """
 
-    def __init__(self, app: Any, route: Route, expiry: float) -> None:
+    def __init__(
+        self,
+        app: Any,
+        route: Route,
+        expiry: float,
+        crash: Callable[[Exception], Awaitable[None]] | None = None,
+    ) -> None:
         self._app, self._route, self._expiry = app, route, expiry
+        self._crash = app.crash if crash is None else crash
         self.member = Member(f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:8]}")
         self.trails = TrailLog(route)
         self._changed = asyncio.Event()
@@ -66,7 +75,8 @@ class RouterProcess:
         self._heard: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self.counted: dict[tuple[str, int], IntakeCounts] = {}
-        self._read = 0
+        self.read = 0
+        """Up to which offset of the log."""
         self._above = 0
         self._told: str | None = None
         self._differs = False
@@ -110,7 +120,7 @@ class RouterProcess:
                 await asyncio.sleep(RETRY)
             except Exception as error:
                 logger.error("route %s: its process fails", self._route.name, exc_info=error)
-                await self._app.crash(error)
+                await self._crash(error)
                 return
 
     async def _follow(self) -> None:
@@ -127,7 +137,7 @@ class RouterProcess:
                     "retention"
                 )
             ends = await consumer.end_offsets([log, beats])
-            consumer.seek(log, self._read)
+            consumer.seek(log, self.read)
             consumer.seek(beats, ends[beats])
             before = 0.0
             while True:
@@ -143,17 +153,17 @@ class RouterProcess:
                 if found.get(log):
                     changed, self._changed = self._changed, asyncio.Event()
                     changed.set()
-                if self._read >= ends[log]:
+                if self.read >= ends[log]:
                     await self._act(now)
         finally:
             await wait_for_stop(consumer.stop())
 
     def _take(self, record: Any) -> None:
-        if record.offset < self._read:  # the topic was deleted and made again
+        if record.offset < self.read:  # the topic was deleted and made again
             self.member = Member(self.member.process)
             self.releases.clear()
             logger.error("route %s: its control topic was made anew", self._route.name)
-        self._read = record.offset + 1
+        self.read = record.offset + 1
         before = self.member.agreement.version
         try:
             said = decode_control(record.value)

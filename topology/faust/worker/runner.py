@@ -9,6 +9,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from mode import get_logger
 
+from stores.view_state import TableError
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition import PartitionLoop, Step
 from topology.faust.kafka.reader import AssignedPartition, Reader
@@ -16,6 +17,7 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.disk.table_freshness import in_step_row
 from topology.faust.worker.disk.writing import write
 from topology.faust.worker.refusals import REFUSALS, Refusals
+from topology.faust.worker.spans import tell_spans
 from topology.faust.worker.writer import Writer
 from topology.model.ending import wait_for_stop
 from topology.model.event import Message
@@ -79,6 +81,8 @@ class Runner:
         self.took: Callable[[float], None] = lambda seconds: None
         """Is told of each commit's time."""
         self.task: asyncio.Task[None] | None = None
+        self._left = False
+        """Whether its view is another runner's by now."""
 
     @property
     def position(self) -> int:
@@ -104,13 +108,15 @@ class Runner:
 
     async def commit(self, unit: CommitUnit) -> None:
         try:
-            began = time.perf_counter()
+            began, at = time.perf_counter(), wall()
             ends = await self.writer.commit(unit, self.source)
             self.took(time.perf_counter() - began)
         except REFUSALS as error:
             if self._refusals is not None:
                 await self._note_refused(self._refusals, unit, error)
             raise
+        if unit.traced:
+            tell_spans(unit, at, wall())
         if unit.rows:
             # Nobody else could write to the changelogs until now: the unit has been committed.
             noted = in_step_row(wall())
@@ -126,7 +132,8 @@ class Runner:
         await asyncio.sleep(seconds)
 
     def caught_up(self) -> bool:
-        return self.ends()
+        self._left = self.ends()
+        return self._left
 
     def log_truncated(self, position: int, first: int) -> None:
         logger.warning(
@@ -146,17 +153,36 @@ class Runner:
             )  # fmt: skip
 
     async def stop(self, grace: float) -> None:
-        """Finish the step in hand within `grace` seconds, else drop it, and stop."""
+        """Finish the step in hand within `grace` seconds, else drop it, and stop.
+
+        In time, what waits in memory only gets its rows: who has the partition next reads nothing
+        again.
+        """
         self.loop.stopping = True
-        task = self.task
+        task, until = self.task, time.monotonic() + grace
         if task is not None and not task.done():
             if not self.loop.waiting:
                 await asyncio.wait([task], timeout=grace)
+            between = self.loop.waiting or (task.done() and not _failed(task))
             task.cancel()
             await asyncio.wait([task], timeout=STOP)
+            if between and not self._left and (left := until - time.monotonic()) > 0:
+                await self._save(left)
         self._input.pause()
         self.step.stop()
         await wait_for_stop(self.writer.stop())
+
+    async def _save(self, seconds: float) -> None:
+        unit = self.step.last_unit()
+        try:
+            if unit is not None and unit:
+                await asyncio.wait_for(self.commit(unit), seconds)
+        except (KafkaError, TableError, OSError) as error:
+            logger.info("%s: what waits is read again at the next start: %r", self.source, error)
+
+
+def _failed(task: asyncio.Task[None]) -> bool:
+    return task.cancelled() or task.exception() is not None
 
 
 class _Input(AssignedPartition):

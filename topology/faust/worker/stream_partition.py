@@ -26,9 +26,9 @@ from topology.engine.intake import IntakeCounts
 from topology.engine.partition import JoiningView, PartitionView, StreamStep
 from topology.engine.state.positions import decode_positions
 from topology.engine.state.rows import COUNTS, POSITIONS
-from topology.engine.state.short_waits import InputWaits, read_again
 from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
+from topology.engine.wait_notes import InputWaits
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.disk.table_freshness import in_step_row
@@ -105,17 +105,17 @@ class StreamPartition(Partition):
         """Make rows of what waited in memory only, and is in the input yet; `first` is the first
         offset that is there."""
         found = [
-            InputWaits(view, tables[view.name].get, again)
+            waits
             for view in views
-            if view.name in tables
-            and (again := read_again(tables[view.name].get(COUNTS))) is not None
+            if view.name in tables and (waits := InputWaits(view, tables[view.name]))
         ]
         if not found:
             return
-        start = clamp_to_log_start(self.source, min(w.again.first for w in found), first)
+        start = max(first, min(each.first for each in found))
         await read_waits(self._context.app, self.source, found, start)
-        unit = CommitUnit(self.source.topic, self.source.partition)
-        unit.rows = {each.view.name: each.unit_rows() for each in found}
+        unit = CommitUnit(self.source.topic, self.source.partition, now=wall())
+        for each in found:
+            each.save(unit)
         ends = await writer.commit(unit, self.source)
         for name, rows in unit.rows.items():
             await write(tables[name], [*rows, in_step_row(wall())], ends.get(name))
@@ -123,6 +123,8 @@ class StreamPartition(Partition):
             "%s was read again from offset %d: %d events wait that had no rows yet",
             self.source, start, sum(len(each.rows) for each in found),
         )  # fmt: skip
+        for report in unit.reports:
+            logger.error("%s", report)
 
     def _own(self, view: View, table: PartitionTable, first: int, start: int) -> int | None:
         """The position of a view that reads apart, None for one that reads with the others."""

@@ -49,6 +49,8 @@ class Tables:
         self._open: dict[tuple[str, int], ViewTable] = {}
         self._spoilt: set[tuple[str, int]] = set()
         self._deletions: dict[str, tuple[float, float]] = {}
+        self.restoring: dict[TopicPartition, tuple[ViewTable, int]] = {}
+        """Changelog → the table that is brought to its end now, and the end."""
 
     def table(self, view: str, partition: int) -> ViewTable | None:
         """The open table, or None if this worker does not have the partition."""
@@ -69,7 +71,10 @@ class Tables:
         try:
             for view in views:
                 changelog = TopicPartition(self.app.engine.changelogs[view.name], partition)
-                await self._catch_up(consumer, tables[view.name], changelog)
+                try:
+                    await self._catch_up(consumer, tables[view.name], changelog)
+                finally:
+                    self.restoring.pop(changelog, None)
         finally:
             await wait_for_stop(consumer.stop())
         return tables
@@ -114,6 +119,7 @@ class Tables:
             if offset is None:
                 await write(table, [in_step_row(now)], end)
             return
+        self.restoring[changelog] = table, end
         began, told, rows = time.monotonic(), time.monotonic(), 0
         async for records in read_range(consumer, changelog, start, end):
             if moved and offset is not None and written_too_late(noted, latest(records), kept):

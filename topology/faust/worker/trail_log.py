@@ -41,11 +41,16 @@ class TrailLog:
         self._waiting: queue.Queue[Routing] = queue.Queue(MOST)
         self._thread: threading.Thread | None = None
         self._told = 0
-        # Each is changed by one thread.
+        # Each is changed by one thread at a time.
         self._added = self._taken = 0
+        self._adding = threading.Lock()
 
     def add(self, routing: Routing) -> None:
-        """Write a trail soon, or count it as dropped; never waits."""
+        """Write a trail soon, or count it as dropped; never waits for what is written."""
+        with self._adding:
+            self._add(routing)
+
+    def _add(self, routing: Routing) -> None:
         if self._thread is None:
             name = f"sequitur {self._route.name} trails"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)

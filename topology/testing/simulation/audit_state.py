@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 from topology.declaration.orders import StreamOrder
 from topology.declaration.view import View
-from topology.engine.state.rows import COUNTS, decode_progress, split_buffer_key
+from topology.engine.state.rows import (
+    COUNTS,
+    buffer_key,
+    decode_note,
+    decode_progress,
+    split_buffer_key,
+)
 from topology.model.counts import Counts, decode_counts
 from topology.sequencer.progress import Progress, last_of
 from topology.testing.simulation.fold import Expected
@@ -92,7 +98,8 @@ def state_errors(
 def _only_stale(
     held: dict[bytes, bytes], logged: dict[bytes, bytes], streams: dict[str, StreamState]
 ) -> bool:
-    """Whether a table has no more than its changelog and rows of events that were processed.
+    """Whether a table has no more than its changelog and rows of events that were processed, or
+    notes of events that have rows.
 
     A table that was away for long misses deletions that compaction removed from the changelog.
     """
@@ -101,11 +108,17 @@ def _only_stale(
     for key in held.keys() - logged.keys():
         if key[:1] == b"r":
             continue
-        if key[:1] != b"b":
+        if key[:1] == b"m":
+            events = [(note.stream, note.sequence) for note in decode_note(held[key])]
+        elif key[:1] == b"b":
+            events = [split_buffer_key(key)]
+        else:
             return False
-        stream, sequence = split_buffer_key(key)
-        if stream not in streams or sequence > streams[stream].last:
-            return False
+        for stream, sequence in events:
+            if stream in streams and sequence <= streams[stream].last:
+                continue
+            if key[:1] == b"b" or buffer_key(stream, sequence) not in logged:
+                return False
     return True
 
 

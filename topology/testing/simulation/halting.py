@@ -103,6 +103,13 @@ class _ObeyingStep(StreamStep):
         for apart in self._runner.apart.values():
             await apart.poll_side_inputs()
 
+    def last_unit(self) -> CommitUnit:
+        unit = super().last_unit()
+        for apart in self._runner.apart.values():
+            for view in apart.views.values():
+                view.task.state.save_waits(unit)
+        return unit
+
     async def next_command_unit(self) -> CommitUnit | None:
         if (unit := await super().next_command_unit()) is not None:
             return unit

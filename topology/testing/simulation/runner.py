@@ -101,6 +101,11 @@ class PartitionRunner(Starting):
         loop = PartitionLoop(step, ports, ports, self.clock, self.position)
         yield from loop.run().__await__()
 
+    def save(self) -> Iterator[str]:
+        """What an orderly end makes durable."""
+        if self.step is not None and self.between and (unit := self.step.last_unit()) is not None:
+            yield from self.commit(unit)
+
     # -- what the loop asks for
 
     def fetch(self) -> Generator[str, None, Sequence[Message]]:

@@ -14,10 +14,9 @@ from topology.engine.partition import (
     StreamStep,
 )
 from topology.engine.partition.ports import Work
-from topology.engine.state.rows import COUNTS
-from topology.engine.state.short_waits import InputWaits, read_again
 from topology.engine.stream_task import RekeyTask, StreamTask
 from topology.engine.view_task import ViewTask
+from topology.engine.wait_notes import InputWaits
 from topology.sequencer.memory_budget import Budget
 from topology.testing.awaited import complete
 from topology.testing.simulation.commits import Commits
@@ -131,14 +130,12 @@ class Starting(Commits):
 
     def save_waits(self) -> Iterator[str]:
         """Make rows of what waited in memory only, and is in the input yet."""
-        unit = CommitUnit(*self.place)
+        unit = CommitUnit(*self.place, now=self.clock())
         for view in self.world.layout.views[self.source.name]:
-            table = self.tables[view.name]
-            if (again := read_again(table.get(COUNTS))) is not None:
-                waits = InputWaits(view, table.get, again)
-                offsets, _ = self.input.read(again.first, ALL, again.end)
+            if waits := InputWaits(view, self.tables[view.name]):
+                offsets, _ = self.input.read(waits.first, ALL, waits.end)
                 waits.take(record(self.world, self.place, at) for at in offsets)
-                unit.rows[view.name] = waits.unit_rows()
+                waits.save(unit)
         yield from self.commit(unit)
 
     def restore(self) -> Iterator[str]:

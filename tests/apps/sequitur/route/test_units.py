@@ -18,7 +18,12 @@ import pytest
 from checkout.rabbitmq import RabbitMQ
 from sequitur.cli.main import main
 from sequitur.route.loading import load_units
+from sequitur.route.pages import RoutePages
 from sequitur.route.transports import RABBITMQ, Transport
+from sequitur.route.unit_commands import _again
+from stores.db.engines import open_engine
+from stores.inbox import Inbox
+from stores.outbox import MessageLog, Outbox
 from stores.segments import InboundMessage, SegmentError
 from stores.segments.transports.rabbitmq import RabbitLogin
 from tests.stores.segments.spool_transport import SpoolInbound, SpoolOutbound
@@ -234,7 +239,7 @@ def test_what_a_message_becomes_names_the_rules_and_where_it_came_from(tmp_path:
     units = load_units(written(tmp_path))
     headers = (("h", b"1"), ("sequitur-rules", b"0"), ("h", b"\xff"))
     value = b'{"n": 2, "even": true}'
-    made = units.route(InboundMessage("lines", 0, 7, 8, value, b"k", headers, "s", 3))
+    made = units.routing.route(InboundMessage("lines", 0, 7, 8, value, b"k", headers, "s", 3))
     assert [(each.transport, each.destination) for each in made] == [
         ("disk", "even-ones"),
         ("other", "spool"),
@@ -242,10 +247,10 @@ def test_what_a_message_becomes_names_the_rules_and_where_it_came_from(tmp_path:
     own = (("sequitur-rules", b"1"), ("sequitur-origin", b"lines/0/7"))
     assert {each.headers for each in made} == {(headers[0], headers[2], *own)}
     assert {(each.key, each.stream, each.sequence) for each in made} == {(b"k", "s", 3)}
-    assert units.route(InboundMessage("lines", 0, 8, 9, b'{"even": false}')) == []
-    assert units.counts["unrouted"] == 1
+    assert units.routing.route(InboundMessage("lines", 0, 8, 9, b'{"even": false}')) == []
+    assert units.routing.counts["unrouted"] == 1
     with pytest.raises(Malformed):
-        units.route(InboundMessage("lines", 0, 9, 10, b"no JSON"))
+        units.routing.route(InboundMessage("lines", 0, 9, 10, b"no JSON"))
 
 
 @pytest.mark.parametrize(
@@ -292,3 +297,132 @@ def test_no_secret_is_on_a_command_line_or_in_an_error(tmp_path: Path) -> None:
     assert [consuming.wait(20), publishing.wait(20)] == [0, 0]
     assert b"starts over: RabbitMQ" in shown
     assert b"geheim" not in shown
+
+
+TWO_PHASE = """
+[router]
+name = "shop"
+site = "berlin"
+[units]
+ledger = "sqlite:///FOLDER/shop.db"
+errors = { transport = "stock", destination = "errors", attempts = 1 }
+lease = 1.0
+two_phase = true
+[transport.orders]
+kind = "sql"
+database = "sqlite:///FOLDER/shop.db"
+[transport.stock]
+kind = "sql"
+database = "sqlite:///FOLDER/shop.db"
+inbox = "stock"
+[source.placed]
+transport = "orders"
+rules = ["all"]
+[rule.all]
+when = { key = "n", exists = true }
+to = "all"
+[destination.all]
+transport = "stock"
+address = "placed"
+"""
+
+
+def test_a_log_and_an_inbox_need_one_process_and_no_segments(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    router, log = tmp_path / "router.toml", MessageLog()
+    router.write_text(TWO_PHASE.replace("FOLDER", str(tmp_path)))
+    engine = open_engine(f"sqlite:///{tmp_path}/shop.db")
+    log.create(engine)
+    with engine.begin() as connection:
+        for n in range(300):
+            Outbox(log).capture(connection, "placed", f"s{n % 3}", "Placed", b'{"n": %d}' % n)
+    process = start("consume", router)
+    deadline = time.monotonic() + 60
+    while True:
+        with engine.connect() as connection:
+            if not log.read_after(connection).messages:
+                break
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(30) == 0
+    inbox = Inbox(engine, "stock", order="monotonic")
+    with engine.connect() as connection, inbox.batch(connection, 500) as messages:
+        assert [each.topic for each in messages] == ["placed"] * 300
+    engine.dispose()
+    assert main(["route", "publish", str(router)]) == 2
+    assert "route consume publishes, too" in caplog.text
+    assert main(["route", "segments", str(router)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (
+            'kind = "sql"\ndatabase = "sqlite:///FOLDER/shop.db"\n[',
+            'kind = "files"\n[',
+            "source 'p",
+        ),
+        ('inbox = "stock"', '[transport.disk]\nkind = "files"', "transport 'disk' is not of kind"),
+        ('shop.db"\ninbox', 'stock.db"\ninbox', "put the tables of both into one file"),
+        ("two_phase = true", "two_phase = true\ndays = true", "days is of segments"),
+        ("[rule.all]", '[source.more]\nrules = ["all"]\n[rule.all]', "a log has one reader"),
+    ],
+)
+def test_what_no_transaction_holds_is_refused_at_load(
+    old: str, new: str, reason: str, tmp_path: Path
+) -> None:
+    assert old in TWO_PHASE
+    text = TWO_PHASE.replace(old, new).replace("FOLDER", str(tmp_path))
+    if "disk" in new:
+        text = text.replace('transport = "stock"\naddress', 'transport = "disk"\naddress')
+    (tmp_path / "router.toml").write_text(text)
+    with pytest.raises(DeclarationError, match=reason):
+        load_units(tmp_path / "router.toml")
+
+
+def test_two_sources_of_one_log_are_refused_with_segments_too(tmp_path: Path) -> None:
+    text = TWO_PHASE.replace("two_phase = true\n", "").replace("FOLDER", str(tmp_path))
+    text = text.replace("[rule.all]", '[source.more]\nrules = ["all"]\n[rule.all]')
+    (tmp_path / "router.toml").write_text(text)
+    with pytest.raises(DeclarationError, match="a log has one reader"):
+        load_units(tmp_path / "router.toml")
+
+
+async def test_pages_name_what_fails_and_what_is_published(tmp_path: Path) -> None:
+    lines = b"".join(b"%s\n" % orjson.dumps({"n": n, "even": n % 2 == 0}) for n in range(10))
+    (tmp_path / "lines.txt").write_bytes(lines)
+    units = load_units(written(tmp_path))
+    works = {**units.consumers("disk", "me")}
+    pages = RoutePages(units, works, None)
+    work = works["lines"]
+    assert await work.step() == 10
+    await pages.measure()
+    assert await pages.troubles() == []
+    found = {
+        " ".join((sample.name, *sample.labels.values())): sample.value
+        for family in pages.registry.collect()
+        for sample in family.samples
+    }
+    assert found["sequitur_route_messages_total lines consumed"] == 10
+    assert found["sequitur_route_state lines owns"] == 1
+    assert found["sequitur_route_state lines failing"] == 0
+    assert found["sequitur_route_backlog_bytes lines other"] > 0
+    assert found["sequitur_route_batch_seconds_count lines"] == 1
+    await work.stop()
+    for segment in (tmp_path / "segments").rglob("*"):
+        if segment.is_file():
+            segment.write_bytes(b"\xff" * segment.stat().st_size)
+    publishers = {**units.publishers("other", "me")}
+    pages = RoutePages(units, publishers, None)
+    running = asyncio.create_task(_again(publishers["lines"]))
+    async with asyncio.timeout(30):
+        while publishers["lines"].failing is None:
+            await asyncio.sleep(0.01)
+    (trouble,) = await pages.troubles()
+    assert trouble.startswith("lines: ")
+    assert "damaged" in trouble
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    units.engine.dispose()

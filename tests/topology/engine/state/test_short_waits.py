@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from stores.view_state.memory import MemoryTable
 from tests.topology.partition import INSPECTOR, Partition, board, shop
 from topology import (
+    Inspector,
     Record,
     Topology,
     opened_by,
@@ -22,16 +23,19 @@ from topology import (
 from topology.engine.commands.command import Command
 from topology.engine.commands.execute import execute
 from topology.engine.commit_unit import CommitUnit
+from topology.engine.redelivery.dead_events import DeadEventFilter, find_dead
 from topology.engine.state.foreign_rows import foreign
-from topology.engine.state.rows import BUFFERS, COUNTS, decode_message
-from topology.engine.state.short_waits import (
-    InputWaits,
-    ShortWaits,
-    WaitLimits,
-    may_wait_in_memory,
-    read_again,
+from topology.engine.state.rows import (
+    BUFFERS,
+    COUNTS,
+    NOTES,
+    decode_message,
+    note_key,
+    split_buffer_key,
 )
+from topology.engine.state.short_waits import ShortWaits, WaitLimits, may_wait_in_memory
 from topology.engine.stream_task import StreamTask
+from topology.engine.wait_notes import InputWaits
 from topology.model.counts import decode_counts
 from topology.model.partition_table import Row
 from topology.sequencer.memory_budget import Budget
@@ -48,18 +52,19 @@ class Short(Partition):
         super().__init__(topology)
         self.now = 1
 
-    def found(self, name: str = "board") -> list[Row]:
+    def found(self) -> list[Row]:
         """The rows that what waits in memory only would have, from the input."""
-        table = self.tables[name]
-        if (again := read_again(table.get(COUNTS))) is None:
-            return []
-        waits = InputWaits(self.topology.views[name], table.get, again)
+        waits = InputWaits(self.topology.views["board"], self.tables["board"])
         waits.take(self.log)
-        return waits.unit_rows()
+        return list(waits.rows.items())
 
     def crash(self) -> None:
+        unit = CommitUnit("orders", 0, now=self.now)
         for name, table in self.tables.items():
-            table.write(self.found(name))
+            waits = InputWaits(self.topology.views[name], table)
+            waits.take(self.log)
+            waits.save(unit)
+        self.commit(unit)
         (source,) = self.topology.sources.values()
         self.task = StreamTask(
             self.topology, source, 0, self.tables, position=self.position, now=self.now,
@@ -94,7 +99,7 @@ class Short(Partition):
         return {
             key: decode_message(row)[0] if key[:1] == b"b"
             else decode_counts(row) if key == COUNTS else row
-            for key, row in table.rows.items()
+            for key, row in table.rows.items() if key[:1] != b"m"
         }  # fmt: skip
 
 
@@ -223,27 +228,96 @@ def test_views_in_which_events_leave_otherwise_keep_their_rows(policies: dict[st
 @pytest.mark.parametrize(
     "row",
     [
-        b'{"received":1,"again":5,"by":1}',
-        b'{"received":1,"position":9,"again":5}',
-        b'{"received":1,"position":9,"again":"x","by":1}',
-        b'{"received":1,"position":9,"again":null,"by":1}',
-        b'{"received":1,"position":9,"again":5,"by":null}',
-        b'{"received":1,"position":9,"again":10,"by":1}',
+        b"x", b"[]", b"[1]", b'[-1,[[1,1,"a",1]]]', b'[1,[[1,1,"a"]]]', b'[1,[[-1,1,"a",1]]]',
+        b'[1,[[1,"1","a",1]]]', b'[1,[[1,1,"",1]]]', b'[1,[[1,1,"a\\u0000",1]]]',
+        b'[1,[[1,1,2,1]]]',
     ],
-)
-def test_a_row_of_counts_that_names_no_part_of_the_input_is_foreign(row: bytes) -> None:
-    assert foreign(COUNTS, row)
-    assert not foreign(COUNTS, b'{"received":1,"position":9,"again":5,"by":1}')
+)  # fmt: skip
+def test_a_note_that_names_no_event_is_foreign(row: bytes) -> None:
+    assert foreign(note_key(1), row)
+    assert not foreign(note_key(1), b'[1,[[1,1,"a",1]]]')
+    assert not foreign(note_key(1), None)
+    assert foreign(note_key(1) + b"x", None)
 
 
 @pytest.mark.parametrize("batch", [1, 10, 200])
 def test_bytes_end_a_generation_after_as_many_whatever_the_size_of_a_batch(batch: int) -> None:
     waits = ShortWaits(WaitLimits(records=10**9, bytes=1_000_000, time=10**9))
     one: Any = SimpleNamespace(message=Record("orders", 0, 0, None, b"x" * 1_000), arrived=0)
-    waits.add(("s", 2), one, 0)
+    one.stream, one.sequence = "s", 2
+    waits.begin([one], None, 0)
+    assert waits.add(("s", 2), one)
+    waits.rows(everything=False)
     came = 0
-    while not waits.rows(0, everything=False):
+    while len([key for key, row in waits.rows(everything=False) if row]) == 0:
         assert came < 3_000
-        waits.arrived([one] * batch)
+        waits.begin([one] * batch, None, 0)
         came += batch
     assert came in range(1_800, 2_401)
+
+
+def test_it_is_the_same_event_whatever_its_inspector_says_by_now() -> None:
+    partition = Short(shop(), WaitLimits())
+    partition.send(("a", 3), ("a", 2), ("b", 1))
+    partition.topology = Topology("shop")
+    orders = partition.topology.source(
+        "orders", inspector=Inspector(stream="kind", sequence="at"), keyed=True
+    )
+    partition.topology.view("board", of=orders, handler=board)
+    partition.crash()
+    assert [split_buffer_key(key) for key, _ in partition.rows()] == [("a", 2), ("a", 3)]
+
+
+def test_what_is_not_in_the_input_any_more_is_dead_and_told_of_and_missing_again() -> None:
+    partition = Short(shop(error=park()), WaitLimits())
+    partition.send(("a", 2), ("a", 4), ("b", 2), ("c", 1), ("c", 3))
+    partition.now = 7
+    del partition.log[:3]
+    partition.crash()
+    counts = partition.view().state.counts
+    assert (counts.waiting, counts.dead, counts.accounted) == (1, 3, counts.received)
+    told = partition.written["shop.dead"]
+    assert [(key, value) for key, value, *_ in told] == [(b"a", None), (b"a", None), (b"b", None)]
+    (report,) = partition.reports
+    records = [Record("shop.dead", 0, n, *out[:2], out[3]) for n, out in enumerate(told)]
+    found = find_dead(partition.topology.views["board"], records, DeadEventFilter(), ())
+    assert (found.chosen, found.others) == ([], 3)
+    assert "3 events" in report
+    partition.send(("a", 1), ("a", 2), ("c", 2), ("b", 1))
+    assert partition.handled() == {"a": [1, 2], "b": [1], "c": [1, 2, 3]}
+
+
+def test_another_message_at_its_offset_is_not_taken_for_it() -> None:
+    partition = Short(shop(), WaitLimits())
+    partition.send(("a", 2))
+    partition.log[0].timestamp += 1
+    partition.crash()
+    assert partition.view().state.counts.dead == 1
+
+
+def test_a_clock_that_is_set_back_lets_nothing_wait_for_longer() -> None:
+    partition = Short(shop(), WaitLimits(time=500))
+    partition.now = 100_000
+    partition.send(("a", 2))
+    for partition.now in (50_000, 49_000):
+        partition.send(("b", 1))
+    assert len(partition.rows()) == 1
+
+
+def test_a_message_that_the_input_may_delete_soon_has_its_row_at_once() -> None:
+    partition = Short(shop(), WaitLimits(age=1000))
+    partition.now = 1000
+    partition.send(("a", 2))
+    assert not partition.rows()
+    partition.now = 1001
+    partition.send(("a", 3))
+    assert len(partition.rows()) == 1
+
+
+def test_notes_of_many_long_streams_are_rows_of_bounded_size() -> None:
+    partition = Short(shop(), WaitLimits())
+    partition.send(*((f"{n:0>500}", 2) for n in range(1000)))
+    notes = [row for _, row in partition.tables["board"].scan(*NOTES)]
+    assert len(notes) > 10
+    assert max(map(len, notes)) < 200_000
+    assert len(partition.found()) == 1000

@@ -1,8 +1,11 @@
 """What waits in a worker's memory only is not lost with it, and no look at the app misses it."""
 
 import signal
+from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from soak.check import read
 from tests.topology.faust.inspection.test_inspection import Looks, event
@@ -26,7 +29,7 @@ source = topology.source(
 def board(event):
     yield Emit(prefix + ".out", event.stream, event.content)
 
-app = compile(topology, group=prefix, session_timeout=6, short_waits=True)
+app = compile(topology, group=prefix, session_timeout=6)
 """
 
 
@@ -69,3 +72,36 @@ def test_what_waits_in_memory_only_outlives_a_kill_and_is_told_of(
     assert worker.end(signal.SIGTERM) == 0
     told = worker.run("audit")
     assert told.returncode == 0, told.stdout
+
+
+def test_a_worker_that_ends_in_order_leaves_rows_and_what_is_gone_after_a_kill_is_dead_and_told(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = Looks(worker, monkeypatch)
+
+    def counts() -> Any:
+        return looks.views().views[0].counts
+
+    worker.start()
+    worker.send(event("a", 2), event("a", 4), event("b", 2))
+    worker.wait("in.by-stream", 3)
+    worker.wait_until(lambda: counts().waiting == 3)
+    assert not rows(worker)
+    assert worker.end(signal.SIGTERM) == 0
+    assert len(rows(worker)) == 3
+    worker.start()
+    worker.send(event("a", 1), event("c", 2), event("c", 4), event("d", 2))
+    worker.wait_until(lambda: (counts().processed, counts().waiting) == (2, 5))
+    worker.kill()
+    by_stream = TopicPartition(f"{worker.prefix}.in.by-stream", 0, OFFSET_END)
+    admin = AdminClient({"bootstrap.servers": worker.broker})
+    for found in admin.delete_records([by_stream]).values():
+        found.result()
+    worker.start()
+    worker.wait_until(lambda: counts().dead > 0)
+    found = counts()
+    assert (found.dead, found.waiting, found.accounted) == (3, 2, found.received)
+    assert sorted(r.key() or b"" for r in worker.records("dead")) == [b"c", b"c", b"d"]
+    worker.send(event("a", 3), *(event("c", n) for n in (1, 2, 3, 4)))
+    worker.wait("out", 8)
+    assert worker.end(signal.SIGTERM) == 0

@@ -1,9 +1,7 @@
 """What a worker answers over HTTP: figures that add up, and probes that tell the truth."""
 
-import re
 import signal
 from collections import Counter
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -15,9 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.topology.faust.worker_process import Worker
 from topology.faust.settings import Settings
-from topology.faust.worker.watch.worker_metrics import Lags, WorkerMetrics
+from topology.monitoring import Lags
 
-PAGE = Path(__file__).parents[4] / "docs" / "metrics.md"
 AT = TopicPartition("in", 0)
 LABELS = ("view", "topic", "reader", "outcome", "place", "le")
 
@@ -61,14 +58,6 @@ def test_a_lag_is_since_its_end_was_first_seen() -> None:
     assert lags.of(AT, 0, 9.0) == (7, 2.0)
     lags.note({}, 10.0)
     assert lags.of(AT, 0, 10.0) is None
-
-
-def test_the_page_names_what_is_exported() -> None:
-    exported = {
-        family.name + "_total" * (family.type == "counter")
-        for family in WorkerMetrics(lambda: ()).registry.collect()
-    }
-    assert set(re.findall(r"^\| `(sequitur_\w+)`", PAGE.read_text(), re.MULTILINE)) == exported
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition import PartitionView, StreamStep
 from topology.engine.state.late_events import LateEvents
 from topology.engine.state.rows import COUNTS
-from topology.engine.state.short_waits import InputWaits, ReadAgain, ShortWaits
+from topology.engine.state.short_waits import ShortWaits
 from topology.engine.state.view_state import ViewState
 from topology.engine.stream_task import StreamTask
+from topology.engine.wait_notes import InputWaits
 from topology.model.partition_table import Row
 from topology.sequencer.sequencer import Step, step
 from topology.testing.simulation.halting import ObeyingRunner
@@ -170,9 +171,8 @@ def requests_are_not_stored(
     return beyond, []
 
 
-def read_again_too_late(self: ShortWaits, position: int, now: int) -> ReadAgain | None:
-    found = _read_again(self, position, now)
-    return found and found._replace(first=found.first + 1)
+def nothing_is_noted(self: ShortWaits, *, everything: bool) -> list[Row]:
+    return [row for row in _short_rows(self, everything=everything) if row[0][:1] != b"m"]
 
 
 def nothing_is_read_again(self: InputWaits, records: Any) -> None:
@@ -183,7 +183,7 @@ def let_go_of_without_rows(self: ShortWaits, at: tuple[str, int]) -> bool:
     return False
 
 
-_read_again = ShortWaits.read_again
+_short_rows = ShortWaits.rows
 _buffer_rows = ViewState.buffer_rows
 _load = ViewState._load
 

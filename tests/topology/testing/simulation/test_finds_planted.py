@@ -102,8 +102,8 @@ def test_a_rebuild_that_is_forgotten_in_a_crash(monkeypatch: pytest.MonkeyPatch)
             {"topology": shop(gap=skip(after=3))},
         ),
         ("state.view_state.ViewState._load", planted.counts_end_with_a_restart, {}),
-        ("state.short_waits.InputWaits.take", planted.nothing_is_read_again, {}),
-        ("state.short_waits.ShortWaits.read_again", planted.read_again_too_late, {}),
+        ("wait_notes.InputWaits.take", planted.nothing_is_read_again, {}),
+        ("state.short_waits.ShortWaits.rows", planted.nothing_is_noted, {}),
         (
             "state.short_waits.ShortWaits.__contains__",
             planted.let_go_of_without_rows,

@@ -1,14 +1,11 @@
 """A worker's figures for Prometheus, made when they are asked for: events pay nothing for them."""
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from aiokafka import TopicPartition
-from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from topology.engine.partition import Dispatch, StreamStep
 from topology.engine.partition.ports import Work
@@ -17,13 +14,10 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 from topology.faust.worker.partition import Partition
 from topology.model.counts import Counts
+from topology.monitoring import Lags, Pages, gauge
 
 PLACES = ("waiting", "parked", "redelivering")
 """Counts that go down again; the others only grow."""
-STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
-"""Seconds: the bounds of the histograms."""
-SAMPLES = 4_096
-"""Ends of a partition that are remembered, by which its lag in seconds is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,73 +29,24 @@ class ViewState:
     task: ViewTask
 
 
-class Lags:
-    """How far partitions are behind their ends, in records and in seconds.
-
-    The seconds are those since an end that is not reached yet was first seen: no record's time is
-    trusted. They are as exact as the ends are asked for often.
-    """
-
-    def __init__(self) -> None:
-        self._ends: dict[TopicPartition, deque[tuple[int, float]]] = {}
-
-    def note(self, ends: Mapping[TopicPartition, int], now: float) -> None:
-        """Take in ends that were asked for.
-
-        Args:
-            ends: the offset behind all that is committed, of each partition.
-            now: seconds of a clock that does not jump.
-        """
-        for gone in self._ends.keys() - ends.keys():
-            del self._ends[gone]
-        for partition, end in ends.items():
-            seen = self._ends.setdefault(partition, deque(maxlen=SAMPLES))
-            if seen and end < seen[-1][0]:  # the topic was made anew
-                seen.clear()
-            if not seen or end > seen[-1][0]:
-                seen.append((end, now))
-
-    def of(self, partition: TopicPartition, position: int, now: float) -> tuple[int, float] | None:
-        """(records, seconds) from a position to the end; None where the end is not known.
-
-        Args:
-            partition: of which.
-            position: the offset behind what is done.
-            now: seconds, as of `note`.
-        """
-        seen = self._ends.get(partition)
-        if not seen:
-            return None
-        while len(seen) > 1 and seen[0][0] <= position:
-            seen.popleft()
-        end, since = seen[0]
-        return max(0, seen[-1][0] - position), now - since if end > position else 0.0
-
-
-class WorkerMetrics(Collector):
-    """The figures of the partitions that a worker has, by view and partition.
+class WorkerMetrics:
+    """What is measured while a worker works: the time of steps and commits.
 
     Args:
-        partitions: asked at each scrape.
+        pages: whose figures they are.
     """
 
-    def __init__(self, partitions: Callable[[], Iterable[Partition]]) -> None:
-        self._partitions = partitions
-        self.lags = Lags()
-        self.broker_up = False
-        """Whether the broker answered when it was last asked."""
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
-        self._steps = Histogram(
+    def __init__(self, pages: Pages) -> None:
+        self._steps = pages.histogram(
             "sequitur_view_step_seconds",
             "Ordering and handling a batch in a view, until its effects are in the commit unit.",
-            ["view"], buckets=STEPS, registry=self.registry,
-        )  # fmt: skip
-        self._commits = Histogram(
+            ["view"],
+        )
+        self._commits = pages.histogram(
             "sequitur_commit_seconds",
             "Making a commit unit durable: outputs, state and offset.",
-            ["topic"], buckets=STEPS, registry=self.registry,
-        )  # fmt: skip
+            ["topic"],
+        )
 
     def timed_steps(self, view: str, dispatch: Dispatch) -> Dispatch:
         """A view's dispatch, whose time counts.
@@ -130,58 +75,66 @@ class WorkerMetrics(Collector):
         observe: Callable[[float], None] = self._commits.labels(topic).observe
         return observe
 
-    # -- what Prometheus asks
 
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: what there is depends on the partitions."""
-        return ()
+def worker_figures(
+    partitions: Sequence[Partition], lags: Lags, restoring: Mapping[TopicPartition, int]
+) -> Iterator[Metric]:
+    """The figures of the partitions that a worker has, by view and partition.
 
-    def collect(self) -> Iterator[Metric]:
-        """The figures of now."""
-        partitions = list(self._partitions())
-        yield from self._of_inputs(partitions)
-        yield from _of_views(list(view_states(partitions)))
-        yield from _of_stages(partitions)
-        yield _gauge("sequitur_broker_up", "Whether the broker answers: 1, or 0.", self.broker_up)
+    Args:
+        partitions: the worker's.
+        lags: what is known of their ends.
+        restoring: changelog's partition → records that are still to be read from it.
+    """
+    yield from _of_inputs(partitions, lags)
+    yield from _of_views(list(view_states(partitions)))
+    yield from _of_stages(partitions)
+    yield gauge(
+        "sequitur_restoring_records",
+        "Records of a changelog that are to be read before its partition runs.",
+        ["changelog", "partition"],
+        [((topic, str(number)), left) for (topic, number), left in restoring.items()],
+    )
 
-    def _of_inputs(self, partitions: Iterable[Partition]) -> Iterator[Metric]:
-        at = ["topic", "partition"]
-        lag = GaugeMetricFamily(
-            "sequitur_lag_records", "Records of an input that are not done.", labels=[*at, "reader"]
-        )
-        behind = GaugeMetricFamily(
-            "sequitur_lag_seconds",
-            "Seconds since there is something in an input that is not done.",
-            labels=[*at, "reader"],
-        )
-        intake = CounterMetricFamily(
-            "sequitur_messages",
-            "Messages of an input: read, and of them malformed and unknown.",
-            labels=[*at, "outcome"],
-        )
-        running = GaugeMetricFamily(
-            "sequitur_partition_running",
-            "Whether a partition runs: 0 while it starts, or starts again after a failure.",
-            labels=at,
-        )
-        used = GaugeMetricFamily(
-            "sequitur_waiting_bytes", "Memory of the events that wait in a partition.", labels=at
-        )
-        now = time.monotonic()
-        for each in partitions:
-            labels = [each.source.topic, str(each.source.partition)]
-            running.add_metric(labels, float(each.is_running))
-            for reader, runner in list(each.runners.items()):
-                if (found := self.lags.of(each.source, runner.position, now)) is not None:
-                    lag.add_metric([*labels, reader], found[0])
-                    behind.add_metric([*labels, reader], found[1])
-                task = getattr(runner.step, "task", None)
-                if (counts := getattr(task, "intake", None)) is not None and not reader:
-                    for name in ("read", "malformed", "unknown"):
-                        intake.add_metric([*labels, name], getattr(counts, name))
-            if (budget := getattr(each, "budget", None)) is not None:
-                used.add_metric(labels, budget.used)
-        yield from (running, lag, behind, intake, used)
+
+def _of_inputs(partitions: Iterable[Partition], lags: Lags) -> Iterator[Metric]:
+    at = ["topic", "partition"]
+    lag = GaugeMetricFamily(
+        "sequitur_lag_records", "Records of an input that are not done.", labels=[*at, "reader"]
+    )
+    behind = GaugeMetricFamily(
+        "sequitur_lag_seconds",
+        "Seconds since there is something in an input that is not done.",
+        labels=[*at, "reader"],
+    )
+    intake = CounterMetricFamily(
+        "sequitur_messages",
+        "Messages of an input: read, and of them malformed and unknown.",
+        labels=[*at, "outcome"],
+    )
+    running = GaugeMetricFamily(
+        "sequitur_partition_running",
+        "Whether a partition runs: 0 while it starts, or starts again after a failure.",
+        labels=at,
+    )
+    used = GaugeMetricFamily(
+        "sequitur_waiting_bytes", "Memory of the events that wait in a partition.", labels=at
+    )
+    now = time.monotonic()
+    for each in partitions:
+        labels = [each.source.topic, str(each.source.partition)]
+        running.add_metric(labels, float(each.is_running))
+        for reader, runner in list(each.runners.items()):
+            if (found := lags.of(each.source, runner.position, now)) is not None:
+                lag.add_metric([*labels, reader], found[0])
+                behind.add_metric([*labels, reader], found[1])
+            task = getattr(runner.step, "task", None)
+            if (counts := getattr(task, "intake", None)) is not None and not reader:
+                for name in ("read", "malformed", "unknown"):
+                    intake.add_metric([*labels, name], getattr(counts, name))
+        if (budget := getattr(each, "budget", None)) is not None:
+            used.add_metric(labels, budget.used)
+    yield from (running, lag, behind, intake, used)
 
 
 def view_states(partitions: Iterable[Partition]) -> Iterator[ViewState]:
@@ -263,7 +216,3 @@ def _of_stages(partitions: Iterable[Partition]) -> Iterator[Metric]:
             work.add_metric([*labels, state], count)
         halted.add_metric(labels, float(runner.status.status.halted is not None))
     yield from (work, halted)
-
-
-def _gauge(name: str, what: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, what, value=float(value))

@@ -1,0 +1,1 @@
+"""`scripts/drill`: three sites on this machine, one of which is lost in mid-traffic and returns."""

@@ -1,0 +1,1 @@
+"""The console: what an operator looks at and does, in a browser."""

@@ -1,0 +1,97 @@
+"""Gaps: a histogram by age, what waits for what and until when, and skip with a preview."""
+
+from typing import Any
+
+from nicegui import ui
+
+from sequitur.console import operations
+from sequitur.console.actions import open_dialog
+from sequitur.console.histogram import Bar, histogram
+from sequitur.console.site import Site, stream_link, text_table
+from topology.diagnostics.explain import Ledger, OpenGap
+from topology.diagnostics.explain.times import at
+from topology.faust.inspection import gaps
+from topology.model.counted import counted
+from topology.model.printable import printable
+
+MOST, SHOWN = 5000, 200
+"""Gaps that are in the histogram, and in the table: the oldest."""
+_AGES = {0: "of any age", 1: "1 minute or older", 10: "10 minutes or older", 60: "1 hour or older",
+         1440: "1 day or older"}  # fmt: skip
+_HEADS = {
+    "since": "open since", "view": "view", "stream": "stream", "last": "last handled",
+    "missing": "missing", "count": "of them", "waiting": "events wait", "until": "given up",
+}  # fmt: skip
+Found = tuple[Ledger, list[Bar]]
+
+
+async def found_gaps(app: Any) -> Found:
+    """Read what the page shows."""
+    ledger = await gaps(app, limit=MOST)
+    return ledger, histogram(ledger.now, (gap.since for gap in ledger.gaps))
+
+
+def register(site: Site) -> None:
+    """Add the page."""
+
+    @ui.page("/gaps")
+    def page() -> None:
+        with site.page("Gaps"):
+            site.live("gaps", found_gaps, lambda found, _: _show(found))
+            with ui.element("h2"):
+                ui.label("Skip many")
+            with ui.row().classes("items-end"):
+                views = list(site.topology.views)
+                view = ui.select(views, value=views[0] if views else None, label="View")
+                age = ui.select(_AGES, value=10, label="Gaps").style("min-width: 12rem")
+
+                async def skip() -> None:
+                    await open_dialog(site, operations.skip_many(str(view.value), age.value or 0))
+
+                ui.button("Skip all of these", on_click=skip).props("outline no-caps")
+            ui.label("One stream's gap is skipped on the stream's page.")
+
+
+def _show(found: Found) -> None:
+    ledger, bars = found
+    streams = counted(ledger.streams, "gap")
+    line = f"{streams}, with {counted(ledger.sequences, 'missing sequence')}"
+    ui.label(line if ledger.streams else "Nothing is missing.").classes(
+        "bad" if ledger.streams else "good"
+    )
+    if ledger.unread:
+        ui.label(f"{counted(ledger.unread, 'offset')} not read yet: what is missing may be there.")
+    with ui.element("h2"):
+        ui.label("By age")
+    rows = [
+        {"age": bar.age, "count": bar.count, "bar": "", "width": f"{bar.width}%"} for bar in bars
+    ]
+    table = text_table("By age", {"age": "age", "count": "gaps", "bar": ""}, rows)
+    table.add_slot(
+        "body-cell-bar",
+        '<q-td :props="props" style="width: 70%">'
+        '<div class="bar" v-if="props.row.count" :style="{width: props.row.width}"></div></q-td>',
+    )
+    if len(ledger.gaps) < ledger.streams:
+        ui.label(f"The bars are of the {len(ledger.gaps)} oldest gaps.")
+    with ui.element("h2"):
+        ui.label("The oldest")
+    text_table("Gaps", _HEADS, [_row(gap) for gap in ledger.gaps[:SHOWN]], link="stream")
+    for unseen in dict.fromkeys(ledger.unseen):
+        ui.label(printable(unseen, 300))
+
+
+def _row(gap: OpenGap) -> dict[str, Any]:
+    ranges = [
+        f"{each.first}" if each.first == each.last else f"{each.first} to {each.last}"
+        for each in gap.missing[:5]
+    ]
+    more = [f"{gap.ranges - 5} more ranges"] if gap.ranges > 5 else []
+    due = "by itself: never" if gap.due is None else at(gap.due)
+    return {
+        "since": at(gap.since), "view": gap.view, "stream": printable(gap.stream, 60),
+        "href": stream_link(gap.stream), "last": str(gap.last),
+        "missing": ", ".join([*ranges, *more]) or "in the dead topic",
+        "count": "?" if gap.count is None else f"{gap.count:,}", "waiting": f"{gap.waiting:,}",
+        "until": "it is parked" if gap.parked else due,
+    }  # fmt: skip

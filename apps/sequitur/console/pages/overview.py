@@ -1,0 +1,151 @@
+"""Overview: the topology as a graph, the verdict, views with counts and lag, recent commands."""
+
+import time
+from typing import Any, NamedTuple
+
+from nicegui import ui
+
+from sequitur.console.site import Site, text_table, view_link
+from topology.diagnostics.explain import ViewTally
+from topology.diagnostics.explain.times import at
+from topology.faust.inspection import ViewCounts, commands, views
+from topology.faust.inspection.command_log import Commands
+from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_group
+from topology.model.counted import counted
+from topology.model.printable import printable
+
+RECENT = 20
+_HEADS = {
+    "view": "view", "received": "received", "processed": "processed", "rate": "events/s",
+    "waiting": "waiting", "parked": "parked", "failed": "failed", "late": "late", "dead": "dead",
+    "lag": "lag (offsets)", "state": "state",
+}  # fmt: skip
+
+
+class Situation(NamedTuple):
+    """The counts, when they were read (s), and who has which partition."""
+
+    counts: ViewCounts
+    when: float
+    group: ConsumerGroup
+
+
+async def situation(app: Any) -> Situation:
+    """Read what the overview shows."""
+    return Situation(await views(app), time.monotonic(), await consumer_group(app))
+
+
+def verdict(found: ViewCounts) -> tuple[bool, str]:
+    """(whether all is well, the same in a line)."""
+    wrong = [each.verdict for each in found.views if not each.adds_up]
+    wrong += [each.wrong for each in found.sources if each.wrong]
+    bad = [*wrong, *map(str, found.troubles())]
+    if not bad:
+        return True, "All is well: every event that came is in its place."
+    more = f" – and {counted(len(bad) - 1, 'more trouble')}" if len(bad) > 1 else ""
+    return False, printable(f"Not well: {bad[0]}{more}", 600)
+
+
+def rate(now: Situation, before: Situation | None, view: str) -> str:
+    """Events that a view processed a second, from one look to the next."""
+    if before is None or now.when <= before.when:
+        return "–"
+    done = [
+        sum(each.counts.processed for each in look.counts.views if each.view == view)
+        for look in (before, now)
+    ]
+    return f"{(done[1] - done[0]) / (now.when - before.when):,.1f}"
+
+
+def state_of(view: ViewTally) -> str:
+    """Whether a view runs, in a word or two."""
+    if view.halted:
+        return "halted"
+    if view.unassigned:
+        return f"no worker has {counted(len(view.unassigned), 'partition')}"
+    return "stands still" if view.still else "runs"
+
+
+def register(site: Site) -> None:
+    """Add the page."""
+
+    @ui.page("/")
+    def overview() -> None:
+        with site.page("Overview"):
+            with ui.element("section"):
+                site.live("views", situation, lambda found, before: _views(site, found, before))
+            with ui.element("section"):
+                with ui.element("h2"):
+                    ui.label("Graph")
+                described = site.topology.describe()
+                config = {"theme": "neutral", "securityLevel": "strict"}
+                with ui.element("div").props('aria-hidden="true"').classes("bg-white q-pa-sm"):
+                    ui.mermaid(described.mermaid(), config=config)
+                with ui.expansion("The same in words"):
+                    ui.label(str(described)).classes("mono")
+            with ui.element("section"):
+                with ui.element("h2"):
+                    ui.label("Recent commands")
+                site.live("commands", lambda app: commands(app, limit=RECENT), _commands)
+
+
+def _views(site: Site, found: Situation, before: Situation | None) -> None:
+    good, line = verdict(found.counts)
+    ui.label(line).classes("good" if good else "bad").props('role="status"')
+    rows = [
+        {
+            "view": printable(each.view), "href": view_link(each.view), "state": state_of(each),
+            "rate": rate(found, before, each.view), "lag": f"{each.lag:,}",
+            **{
+                name: f"{getattr(each.counts, name):,}"
+                for name in ("received", "processed", "waiting", "parked", "failed", "late", "dead")
+            },
+        }
+        for each in found.counts.views
+    ]  # fmt: skip
+    with ui.element("h2"):
+        ui.label("Views")
+    numbers = tuple(name for name in _HEADS if name not in ("view", "state"))
+    text_table("Views", _HEADS, rows, link="view", numbers=numbers)
+    if troubles := found.counts.troubles():
+        with ui.element("h2"):
+            ui.label("Troubles")
+        with ui.element("ul"):
+            for each in troubles:
+                with ui.element("li"):
+                    ui.label(printable(each, 600))
+    with ui.element("h2"):
+        ui.label("Workers")
+    owners: dict[str, list[str]] = {}
+    for place, name in sorted(found.group.owners.items()):
+        owners.setdefault(name, []).append(f"{place.topic}/{place.partition}")
+    if not owners:
+        ui.label("No worker has any partition.")
+        return
+    heads = {"worker": "worker", "count": "partitions", "partitions": "which"}
+    members = [
+        {"worker": printable(name), "count": len(has), "partitions": printable(", ".join(has), 400)}
+        for name, has in owners.items()
+    ]
+    text_table("Workers", heads, members)
+
+
+def _commands(found: Commands, _: Commands | None) -> None:
+    if not found.found:
+        ui.label("Nobody has given a command.")
+        return
+    heads = {
+        "age": "given", "who": "by", "view": "view", "line": "command", "state": "state",
+        "why": "why", "answer": "answer",
+    }  # fmt: skip
+    rows = [
+        {
+            "age": at(each.given), "who": printable(each.who),
+            "view": printable(each.view), "line": each.line, "state": each.state,
+            "why": printable(each.why, 200), "answer": printable(each.message, 300),
+        }
+        for each in reversed(found.found)
+    ]  # fmt: skip
+    text_table("Commands", heads, rows)
+    for each in found.unseen:
+        ui.label(printable(each, 300))

@@ -1,0 +1,92 @@
+"""Reads for pages what the commands read: in a thread of its own, each thing once for all of them.
+
+Nothing is read that no page asks for.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from topology.faust.inspection.kept_folds import keep_folds
+from topology.faust.operation.command_sender import acting_for
+
+T = TypeVar("T")
+FRESH = 2.0
+"""Seconds for which an answer is good."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    made: float
+    value: Any
+
+
+class Reader:
+    """Answers questions about an app."""
+
+    def __init__(self, app: Any, clock: Callable[[], float] = time.monotonic) -> None:
+        self.app, self._clock = app, clock
+        self._answers: dict[str, _Answer] = {}
+        self._running: dict[str, asyncio.Task[Any]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="reader", daemon=True)
+        keep_folds(app)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+
+    async def ask(self, name: str, question: Callable[[Any], Awaitable[T]]) -> T:
+        """The answer to a question, or the last one if that is fresh.
+
+        Who asks while it is being answered waits for the same answer. Called in the pages' loop.
+        name: tells questions apart.
+        """
+        last = self._answers.get(name)
+        if last is not None and self._clock() - last.made < FRESH:
+            return last.value  # type: ignore[no-any-return]
+        task = self._running.get(name)
+        if task is None:
+            task = asyncio.create_task(self._answer(name, question))
+            self._running[name] = task
+            task.add_done_callback(lambda _: self._running.pop(name, None))
+        return await asyncio.shield(task)
+
+    def last(self, name: str) -> Any:
+        """The last answer to a question, however old; None without one."""
+        found = self._answers.get(name)
+        return None if found is None else found.value
+
+    async def act(self, who: str, action: Callable[[Any], Awaitable[T]]) -> T:
+        """Carry an action out in somebody's name. What was read before is stale then."""
+
+        async def acted() -> T:
+            with acting_for(who):
+                return await action(self.app)
+
+        try:
+            return await self._there(acted())
+        finally:
+            self._answers.clear()
+
+    async def _answer(self, name: str, question: Callable[[Any], Awaitable[T]]) -> T:
+        async def asked() -> T:
+            return await question(self.app)
+
+        found = await self._there(asked())
+        now = self._clock()
+        old = [each for each, answer in self._answers.items() if now - answer.made > 60]
+        for each in old:
+            del self._answers[each]
+        self._answers[name] = _Answer(now, found)
+        return found
+
+    async def _there(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))

@@ -1,0 +1,1 @@
+"""The replay log as commands: capture, queries, replays."""

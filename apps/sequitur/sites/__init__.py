@@ -1,0 +1,1 @@
+"""`sequitur sites`: several sites, each with its own broker, linked by forwarding."""

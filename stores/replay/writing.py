@@ -1,0 +1,125 @@
+"""Writing messages into a replay log, within somebody's transaction."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Table, func, select, update
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from stores.db.clock import Now
+from stores.db.dialect import begin_writing
+from stores.replay.errors import ReplayError
+from stores.replay.message import CapturedMessage, FieldKind
+from stores.replay.tables import END, GONE, PERIODS, Period, periods, row_of
+
+_DAY = 86_400_000
+_MOST = 50
+"""Periods of a day."""
+_TIME = 6
+"""The time's column."""
+_COPIED = {
+    "BIGINT": "int8",
+    "INTEGER": "int4",
+    "FLOAT": "float8",
+    "TEXT": "text",
+    'TEXT COLLATE "C"': "text",
+    "BYTEA": "bytea",
+}
+
+
+def write(
+    connection: Connection,
+    fields: Mapping[str, FieldKind],
+    messages: Sequence[CapturedMessage],
+) -> int:
+    """Keep messages; whoever else writes waits for the end of the transaction.
+
+    Args:
+        connection: of the log's database.
+        fields: declared metadata: name → kind.
+        messages: in order per partition.
+
+    Returns:
+        The last id.
+
+    Raises:
+        ReplayError: others who write have given the fields other kinds, time and again.
+    """
+    begin_writing(connection)
+    ids = update(END).values(id=END.c.id + len(messages)).returning(END.c.id)
+    last: int = connection.execute(ids).scalar_one()
+    if not messages:
+        return last
+    now: int = connection.execute(select(Now())).scalar_one()
+    first = last - len(messages) + 1
+    period = _period(connection, fields, now, first)
+    rows = [row_of(each, id, now, period) for id, each in enumerate(messages, first)]
+    _insert(connection, period.table, rows)
+    times = [row[_TIME] for row in rows]
+    low, high = min(times), max(times)
+    if period.lowest_time is not None and period.highest_time is not None:
+        low, high = min(low, period.lowest_time), max(high, period.highest_time)
+    connection.execute(
+        update(PERIODS)
+        .where(PERIODS.c.number == period.number)
+        .values(messages=PERIODS.c.messages + len(messages), lowest_time=low, highest_time=high)
+    )
+    return last
+
+
+def _period(
+    connection: Connection, fields: Mapping[str, FieldKind], now: int, first_id: int
+) -> Period:
+    """The period that messages go to from now on; a new day or further fields begin a new one.
+
+    Several who write within a day share a period, which has the fields of all of them.
+    """
+    there, day = periods(connection), now // _DAY
+    last = there[-1] if there else None
+    # A clock that was a day ahead, or more, and is right again, begins a new one.
+    fits = last is not None and day <= last.day <= day + 1
+    if last is not None and fits:
+        if last.fields.items() >= fields.items():
+            return last
+        if sum(each.day == last.day for each in there) >= _MOST:
+            raise ReplayError(
+                "several who write this log declare their fields differently, time and again: "
+                f"{_differing(last.fields, fields)}; give them the same kinds"
+            )
+        fields = {**last.fields, **fields}
+    gone: int = connection.execute(select(func.max(GONE.c.period))).scalar_one() or 0
+    number = max(last.number if last else 0, gone) + 1
+    made = Period(number, day, now, first_id, fields, None, None)
+    kinds = orjson.dumps({name: kind.value for name, kind in fields.items()}).decode()
+    connection.execute(PERIODS.insert().values((number, day, now, first_id, kinds, 0, None, None)))
+    connection.execute(CreateTable(made.table))
+    for index in sorted(made.table.indexes, key=lambda each: str(each.name)):
+        connection.execute(CreateIndex(index))
+    return made
+
+
+def _differing(one: Mapping[str, FieldKind], other: Mapping[str, FieldKind]) -> str:
+    return ", ".join(
+        f"{name} is {one[name].value} and {kind.value}"
+        for name, kind in other.items()
+        if one.get(name, kind) is not kind
+    )
+
+
+def _insert(connection: Connection, table: Table, rows: list[tuple[Any, ...]]) -> None:
+    names = ", ".join(f'"{each.name}"' for each in table.c)
+    if connection.dialect.name != "postgresql":
+        places = ", ".join("?" * len(table.c))
+        line = f'INSERT INTO "{table.name}" ({names}) VALUES ({places})'
+        connection.exec_driver_sql(line, rows)
+        return
+    # COPY takes a fifth of the time of INSERTs.
+    driver: Any = connection.connection.dbapi_connection
+    with (
+        driver.cursor() as cursor,
+        cursor.copy(f'COPY "{table.name}" ({names}) FROM STDIN (FORMAT BINARY)') as copy,
+    ):
+        copy.set_types([_COPIED[each.type.compile(connection.dialect)] for each in table.c])
+        for row in rows:
+            copy.write_row(row)

@@ -1,0 +1,230 @@
+"""Forwards what was published at this site to another one: each message once, in order."""
+
+import asyncio
+import logging
+import time
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from stores.segments.transports.topic_id import topic_id
+from stores.sites.copy_writer import SHUT_OUT, Copy, CopyWriter
+from stores.sites.errors import AWAY, SiteError, SiteFenced
+from stores.sites.fences import check_fence
+from stores.sites.origin import is_forwarded
+from stores.sites.site import SITES, Extent, Position, Site
+from topology.model.ending import wait_for_stop
+from topology.model.printable import printable
+
+logger = logging.getLogger(__name__)
+
+_TELL = 1.0
+"""Seconds after which a position is written that only copies and markers have moved."""
+_PAUSE, _LONG = 2.0, 10.0
+"""Seconds until the next attempt; the longer one where another writer must not be shut out."""
+_REPEAT = 60.0
+"""Seconds after which the same trouble is logged again, and what stands still is looked at."""
+
+
+class Forwarder:
+    """One topic's way from this site to another one.
+
+    Args:
+        own: this site.
+        peer: the other one.
+        topic: of both, with as many partitions.
+        batch: the most messages of a transaction.
+    """
+
+    def __init__(self, own: Site, peer: Site, topic: str, *, batch: int = 500) -> None:
+        self.own, self.peer, self.topic = own, peer, topic
+        self.stuck: dict[int, str] = {}
+        self._batch = batch
+        self._consumer: AIOKafkaConsumer | None = None
+        self._writer: CopyWriter | None = None
+        self._own_id = ""
+        self._topic_id: str | None = None
+        self._written: dict[int, int] = {}
+        self._told = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.topic} to {printable(self.peer.name)}"
+
+    async def start(self) -> None:
+        """Begin where the peer says it is.
+
+        Raises:
+            SiteFenced: this site was taken over.
+            SiteError: it cannot be forwarded as things are.
+            KafkaError, OSError, TimeoutError: a site does not answer.
+        """
+        own, peer = await self.own.identify(), await self.peer.identify()
+        self._own_id = own
+        check_no_loop(self.own, own, self.peer, peer)
+        if (here := await self.own.extents(self.topic)).keys() != set(
+            range(there := await self.peer.partitions(self.topic))
+        ):
+            raise SiteError(
+                f"{self.topic} has {len(here)} partitions here and {there} at site "
+                f"{printable(self.peer.name)}: keys would be elsewhere; give it as many"
+            )
+        if (writer := self._writer) is None or writer.cluster != own:
+            writer = self._writer = CopyWriter(self.peer, own, self.topic)
+        # Before, so as not to shut out who takes this site over; and after, as that one fences
+        # first and shuts out then.
+        check_fence(await self.peer.rows(SITES), own, self.peer.name)
+        await writer.start()
+        check_fence(rows := await self.peer.rows(SITES), own, self.peer.name)
+        if rows.get(("name", own)) != self.own.name:
+            await writer.write((), {}, {("name", own): self.own.name})
+        consumer = self._consumer = AIOKafkaConsumer(
+            **{"fetch_max_wait_ms": 50, **self.own.kafka},
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+        )
+        await consumer.start()
+        await consumer._client._wait_on_metadata(self.topic)
+        positions = await writer.positions()
+        self._topic_id = await topic_id(consumer._client, self.topic)
+        check_topic(self.topic, self._topic_id, positions)
+        self._assign(consumer, here, {p: at.next for p, at in positions.items()})
+
+    def _assign(
+        self, consumer: AIOKafkaConsumer, here: dict[int, Extent], positions: dict[int, int]
+    ) -> None:
+        self.stuck = {
+            each: reason
+            for each, extent in here.items()
+            if (reason := unreadable(positions.get(each, 0), extent))
+        }
+        places = [TopicPartition(self.topic, each) for each in here if each not in self.stuck]
+        if not places:
+            raise SiteError("; ".join(f"partition {p}: {why}" for p, why in self.stuck.items()))
+        consumer.assign(places)
+        for at in places:
+            consumer.seek(at, positions.get(at.partition, 0))
+        self._written = {at.partition: positions.get(at.partition, -1) for at in places}
+        self._told = _now()
+
+    async def step(self, seconds: float) -> int:
+        """Forward what is there, or comes within `seconds`; returns how many messages.
+
+        Raises:
+            SHUT_OUT: another forwarder of this site has started, or it was taken over.
+            SiteError: it cannot go on as things are.
+            KafkaError, OSError, TimeoutError: what is in doubt; start anew.
+        """
+        consumer, writer = self._consumer, self._writer
+        assert consumer is not None
+        assert writer is not None
+        if len(consumer.partitions_for_topic(self.topic) or ()) != len(self._written) + len(
+            self.stuck
+        ):
+            raise ConnectionError(f"{self.topic} has other partitions now")
+        found = await consumer.getmany(timeout_ms=round(seconds * 1000), max_records=self._batch)
+        copies = [
+            Copy.of(record, self._own_id)
+            for records in found.values()
+            for record in records
+            if is_forwarded(record.headers, record.value, self.topic)
+        ]
+        moved = {
+            at.partition: Position(place, self._topic_id)
+            for at in consumer.assignment()
+            if (place := await consumer.position(at)) != self._written[at.partition]
+        }
+        if copies or (moved and _now() - self._told > _TELL):
+            # After they were read: else they may be of a topic that was made since.
+            now = {0: Position(0, self._topic_id)}
+            check_topic(self.topic, await topic_id(consumer._client, self.topic), now)
+            await writer.write(copies, moved)
+            self._written |= {number: at.next for number, at in moved.items()}
+            self._told = _now()
+        return len(copies)
+
+    async def stop(self) -> None:
+        """Stop the clients, whatever state they are in."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await wait_for_stop(consumer.stop())
+        if self._writer is not None:
+            await self._writer.stop()
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Forward until told to stop, whatever happens; log why it stands still."""
+        told: tuple[str, float] | None = None
+        while not stopped.is_set():
+            seconds = _PAUSE
+            try:
+                await self.start()
+                if told is None:
+                    logger.info("%s: forwarding", self)
+                for number, reason in self.stuck.items():
+                    logger.error("%s: partition %d stands still: %s", self, number, reason)
+                again = _now() + _REPEAT
+                # What stands still may have been given up, which nothing tells it.
+                while not stopped.is_set() and (not self.stuck or _now() < again):
+                    if await self.step(0.5) and told is not None:
+                        told = None
+                        logger.info("%s: forwarding again", self)
+                continue
+            except SHUT_OUT:
+                # It may be fenced, which its start finds out; or there are two of this forwarder.
+                seconds, text = _LONG, "another one forwards this, or the site was taken over"
+            except SiteFenced as error:
+                text = str(error)
+            except SiteError as error:
+                seconds, text = _LONG, f"{printable(error, 400)}; trying again"
+            except AWAY as error:
+                text = f"{printable(error, 400)}; trying again"
+            except Exception:  # one topic's trouble is not that of the others
+                text = "a fault of ours; trying again"
+                logger.exception("%s: %s", self, text)
+            finally:
+                await self.stop()
+            if told is None or text != told[0] or _now() - told[1] > _REPEAT:
+                told = text, _now()
+                logger.warning("%s: %s", self, text)
+            try:
+                await asyncio.wait_for(stopped.wait(), seconds)
+            except TimeoutError:
+                continue
+
+
+def check_no_loop(own: Site, own_id: str, peer: Site, peer_id: str) -> None:
+    """Raise SiteError if two sites are one."""
+    if own_id == peer_id:
+        raise SiteError(
+            f"sites {printable(own.name)} and {printable(peer.name)} are the same cluster, "
+            f"{printable(own_id)}: its messages would come back to it; remove one of them"
+        )
+
+
+def check_topic(topic: str, id: str | None, positions: dict[int, Position]) -> None:
+    """Raise SiteError if a topic was made anew since it was copied."""
+    for position in positions.values():
+        if None not in (id, position.topic_id) and position.topic_id != id:
+            raise SiteError(
+                f"topic {topic} was deleted and made again: its id is {id}, and {position.topic_id}"
+                " was copied; its offsets would be those of other messages: publish to a topic of"
+                " another name"
+            )
+
+
+def unreadable(position: int, extent: Extent) -> str | None:
+    """Why a partition cannot be copied from a position on, None if it can. Pure."""
+    if position < extent.begin:
+        return (
+            f"offsets {position} to {extent.begin - 1} were deleted before they were copied; fetch"
+            " them from where they still are, or give them up: `sequitur sites accept-loss`"
+        )
+    if position > extent.end:
+        return (
+            f"{position} messages are copied and the log here ends at {extent.end}: it lost its "
+            "end; publish to a topic of another name"
+        )
+    return None
+
+
+def _now() -> float:
+    return time.monotonic()

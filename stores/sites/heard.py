@@ -1,0 +1,97 @@
+"""What peers say that they have of this site's messages, and who waits for it. No I/O."""
+
+import asyncio
+import heapq
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import count
+
+from stores.sites.errors import GivenUp
+from stores.sites.origin import Origin
+from stores.sites.site import Position
+
+_Where = tuple[str, int]
+_Waiting = list[tuple[int, int, Origin, str | None, "asyncio.Future[None]"]]
+
+
+class Heard:
+    """What peers have of this site's messages.
+
+    Args:
+        peers: their names.
+    """
+
+    def __init__(self, peers: Iterable[str]) -> None:
+        self._positions: dict[str, dict[_Where, Position]] = {peer: {} for peer in peers}
+        self._losses: dict[tuple[str, _Where], list[tuple[int, int]]] = defaultdict(list)
+        self._waiting: dict[_Where, _Waiting] = defaultdict(list)
+        self._numbers = count()
+
+    def loss(self, peer: str, where: _Where, first: int, last: int) -> None:
+        """A peer never gets some offsets; said before the position that is behind them."""
+        if (first, last) not in (known := self._losses[peer, where]):
+            insort(known, (first, last))
+
+    def position(self, peer: str, where: _Where, position: Position) -> None:
+        """A peer has what is before a position; who waits for that is told."""
+        self._positions[peer][where] = position
+        waiting, longer = self._waiting[where], _Waiting()
+        while waiting and waiting[0][0] < position.next:
+            _, _, sent, id, done = each = heapq.heappop(waiting)
+            if done.done():
+                continue
+            try:
+                if self._has(sent, id):
+                    done.set_result(None)
+                else:
+                    longer.append(each)
+            except GivenUp as error:
+                done.set_exception(error)
+        for each in longer:
+            heapq.heappush(waiting, each)
+
+    async def copied(self, sent: Origin, id: str | None) -> None:
+        """Wait until a peer has a message.
+
+        Args:
+            sent: which.
+            id: that of its topic; None: it is not known.
+
+        Raises:
+            GivenUp: no peer ever gets it.
+        """
+        if self._has(sent, id):
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting[sent.topic, sent.partition]
+        heapq.heappush(waiting, (sent.offset, next(self._numbers), sent, id, done))
+        await done
+
+    def is_anew(self, sent: Origin, id: str | None) -> bool:
+        """Whether a peer has another topic of that name: this one is not forwarded to it."""
+        where = sent.topic, sent.partition
+        return any(where in at and not _same(at[where], id) for at in self._positions.values())
+
+    def _has(self, sent: Origin, id: str | None) -> bool:
+        where, given_up = (sent.topic, sent.partition), 0
+        for peer, positions in self._positions.items():
+            at = positions.get(where)
+            if at is None or sent.offset >= at.next or not _same(at, id):
+                continue
+            losses = self._losses[peer, where]
+            before = bisect_right(losses, sent.offset, key=lambda each: each[0])
+            if not before or losses[before - 1][1] < sent.offset:
+                return True
+            given_up += 1
+        if given_up and given_up == len(self._positions):
+            raise GivenUp(
+                f"message {sent} was deleted here before it was copied, and is given up: no other "
+                "site gets it; send it again if they need it",
+                sent,
+            )
+        return False
+
+
+def _same(position: Position, id: str | None) -> bool:
+    return None in (id, position.topic_id) or position.topic_id == id

@@ -1,0 +1,141 @@
+"""A lost site: it is fenced, and what one of the others has of it is copied to all of them."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from stores.sites.copies import copies_of
+from stores.sites.copy_writer import TOO_LARGE, Copy, CopyWriter
+from stores.sites.errors import SiteError
+from stores.sites.fences import Fence, clusters_named, decide
+from stores.sites.lag import Behind, between
+from stores.sites.origin import passed
+from stores.sites.site import SITES, Position, Site
+from topology.model.printable import printable
+
+_BATCH = 500
+
+
+async def cluster_of(lost: Site, others: Iterable[Site]) -> str:
+    """The cluster id of a site that may not answer: as written down, else as others know it.
+
+    Raises:
+        SiteError: nobody knows it, or several have forwarded under its name.
+    """
+    if lost.cluster is not None:
+        return lost.cluster
+    known: set[str] = set()
+    for site in others:
+        known |= clusters_named(await site.rows(SITES), lost.name)
+    if len(known) != 1:
+        why = "several clusters have forwarded" if known else "nothing was ever forwarded"
+        raise SiteError(
+            f"{why} under the name {printable(lost.name)}: write its cluster id into the file, "
+            "cluster = …"
+        )
+    return known.pop()
+
+
+async def survey(lost: str, cluster: str, sites: Sequence[Site]) -> list[Behind]:
+    """What each of these sites lacks of a site that does not answer, and another one has."""
+    by_name = {site.name: site for site in sites}
+    copied = {site.name: await site.positions() for site in sites}
+    found = []
+    for where, places in between(cluster, copied).items():
+        ahead = max(places, key=lambda name: places[name].next)
+        high = places[ahead].next
+        for name, at in places.items():
+            if at.next < high:
+                rest = copies_of(by_name[ahead], cluster, where, at.next, high)
+                count = 0
+                async for _ in rest:
+                    count += 1
+                found.append(Behind(lost, name, *where, at.next, high, count))
+    return found
+
+
+async def take_over(
+    lost: str,
+    cluster: str,
+    sites: Sequence[Site],
+    topics: Iterable[str],
+    fence: Fence,
+    say: Callable[[str], None] = lambda text: None,
+) -> int:
+    """Fence a lost site at the others, and copy what one of these has of it to all of them.
+
+    Killed at any moment, it can be run again with the same epoch: nothing comes twice.
+
+    Args:
+        lost: its name.
+        cluster: its cluster id.
+        sites: the others.
+        topics: which are forwarded.
+        fence: what is written down.
+        say: is told of each partition that is made equal.
+
+    Returns:
+        How many messages were copied.
+
+    Raises:
+        SiteError: the epoch is not above the last one; a message is nowhere any more.
+        KafkaError, OSError, TimeoutError: a site does not answer; run it again.
+    """
+    for site in sites:
+        await decide(site, cluster, fence)
+    copied = {site.name: await site.positions() for site in sites}
+    known = {where[0] for where in between(cluster, copied)}
+    total = 0
+    for topic in sorted({*topics} | known):
+        writers = {site.name: CopyWriter(site, cluster, topic) for site in sites}
+        while True:
+            try:
+                for writer in writers.values():
+                    await writer.start()  # its forwarder, wherever it runs, writes nothing more
+                total += await _equalise(lost, cluster, topic, writers, say)
+                break
+            except TOO_LARGE:
+                continue  # each is sent alone now, until one is named that is too large by itself
+            finally:
+                for writer in writers.values():
+                    await writer.stop()
+    return total
+
+
+async def _equalise(
+    lost: str,
+    cluster: str,
+    topic: str,
+    writers: Mapping[str, CopyWriter],
+    say: Callable[[str], None],
+) -> int:
+    places = {name: await writer.positions() for name, writer in writers.items()}
+    ids = {name: await writer.target.identify() for name, writer in writers.items()}
+    total = 0
+    for number in sorted({number for at in places.values() for number in at}):
+        at = {name: found.get(number, Position(0)) for name, found in places.items()}
+        ahead = max(at, key=lambda name: at[name].next)
+        for name, place in at.items():
+            if place.next < (goal := at[ahead]).next:
+                source, where = writers[ahead].target, (topic, number)
+                found = copies_of(source, cluster, where, place.next, goal.next)
+                sent = await _copy(found, writers[name], ids[ahead], ids[name], goal)
+                say(f"{name}: {sent} of {lost}'s {topic}/{number}, which {ahead} had")
+                total += sent
+    return total
+
+
+async def _copy(
+    records: AsyncIterator[Any], writer: CopyWriter, by: str, to: str, goal: Position
+) -> int:
+    total, batch, number = 0, list[Copy](), 0
+    async for record in records:
+        number = record.partition
+        copy = Copy.of(record, by)
+        if to != copy.origin.cluster and to not in passed(record.headers):
+            batch.append(copy)
+        if len(batch) == _BATCH:
+            behind = Position(copy.origin.offset + 1, goal.topic_id)
+            await writer.write(batch, {number: behind})
+            total, batch = total + len(batch), []
+    await writer.write(batch, {number: goal})
+    return total + len(batch)

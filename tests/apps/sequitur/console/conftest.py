@@ -1,0 +1,196 @@
+"""One broker, worker, console and browser for all tests of the console."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import orjson
+import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Locator,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
+
+from checkout import chromium
+from tests.conftest import BrokerAddress
+from tests.topology.faust.worker_process import Worker
+
+TOKEN = "a-token-of-the-tests"
+EVIL = "<script>window.evil=1</script>\n\u202e\"'>&{{ 7*7 }}<img src=x onerror=window.evil=2>" + (
+    "é" * 400
+)
+
+APP = """
+import os
+from pathlib import Path
+import orjson
+from topology import Inspected, Topology, Upsert, park, redeliver, skip
+from topology.faust import compile
+
+prefix = os.environ["PREFIX"]
+mended = Path(os.environ["MENDED"])
+topology = Topology(prefix)
+
+def inspect(message):
+    body = orjson.loads(message.value)
+    if body.get("old") and not mended.exists():
+        raise ValueError(f"an old format of {body['id']!r}")
+    return Inspected(body["id"], body["seq"], body.get("kind"), message.value)
+
+source = topology.source(prefix + ".in", inspector=inspect, partitions=2)
+
+def handled(event):
+    if event.kind == "Bad" and not mended.exists():
+        raise ValueError(f"no gate {event.sequence}")
+    return []
+
+@topology.view("board", of=source, error=park())
+def board(event):
+    return handled(event)
+
+@topology.view("mail", of=source, gap=skip(after=0.5))
+def mail(event):
+    return handled(event)
+
+@topology.view("small", of=source, buffer=4, full=redeliver(delay=0.1, limit=2))
+def small(event):
+    return []
+
+app = compile(topology, group=prefix, session_timeout=6)
+"""
+
+
+def event(stream: str, seq: int, **more: object) -> tuple[bytes, bytes]:
+    return stream.encode(), orjson.dumps({"id": stream, "seq": seq, **more})
+
+
+def table(page: Page, name: str) -> Locator:
+    """A table of a page."""
+    return page.get_by_role("region", name=name, exact=True)
+
+
+@dataclass
+class Operated:
+    """A worker, and the console beside it."""
+
+    worker: Worker
+    url: str
+    environment: dict[str, str]
+    mended: Path
+    outside: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="session")
+def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
+    """A worker that has met all that a console shows, and its console."""
+    folder = tmp_path_factory.mktemp("console")
+    mended = folder / "mended"
+    worker = Worker(broker.address, f"console-{uuid4().hex[:8]}", folder, APP)
+    told = {"MENDED": str(mended), "CONSOLE_TOKEN": TOKEN}
+    worker.start(**told)
+    log = folder / "console.log"
+    words = [sys.executable, "-m", "sequitur", "console", "-A", "app", "--port", "0"]
+    with log.open("w") as output:
+        console = subprocess.Popen(words, env=worker.environment, stderr=output, cwd=folder)
+    try:
+        late = [event("late-1", 1), event("late-1", 3)]
+        stuck = [event(s, n) for s in ("order-7", "order-17", EVIL) for n in (1, 3, 4)]
+        bad = [event("order-8", 1), event("order-8", 2, kind="Bad"), event("order-8", 3)]
+        bad += [event("order-18", 1, kind="Bad"), event("order-18", 2)]
+        far = [event("far", n) for n in (2, 3, 4, 50)]
+        worker.send(*late, *stuck, *bad, *far, (b"x", b"<b>no JSON</b>"))
+        worker.send(event("old", 1, old=True), *(event("fine", n) for n in range(1, 6)))
+        worker.wait("malformed", 2)
+        worker.wait("parked", 4)
+        worker.wait("dead", 1)
+        worker.wait("errors", 4)
+        worker.send(event("late-1", 2))
+        worker.wait("late", 1)
+        url = _address(console, log)
+        yield Operated(worker, url, told, mended)
+        console.terminate()
+        assert console.wait(20) == 0, log.read_text()
+        assert "Traceback" not in log.read_text(), log.read_text()
+    finally:
+        console.kill()
+        console.wait()
+        worker.kill()
+
+
+def _address(console: subprocess.Popen[bytes], log: Path) -> str:
+    until = time.monotonic() + 60
+    while not (found := re.search(r"console: (http://\S+)/", log.read_text())):
+        assert console.poll() is None, log.read_text()
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.1)
+    return found[1]
+
+
+# Not for the whole session: Playwright runs an event loop in this thread until it ends, and no
+# other module's async test could run.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if (missing := chromium.missing()) is not None:
+        pytest.skip(missing)
+    with sync_playwright() as driver:
+        # Its sandbox does not run as root.
+        found = driver.chromium.launch(
+            executable_path=chromium.browser_file(), args=["--no-sandbox", "--disable-gpu"]
+        )
+        expect.set_options(timeout=30_000)  # how long that takes says more of the machine
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def context(browser: Browser, operated: Operated) -> Iterator[BrowserContext]:
+    """A browser's session; no request of it may leave for another place than the console."""
+    made = browser.new_context(viewport={"width": 1280, "height": 900})
+    made.set_default_timeout(30_000)
+
+    def note(request: Request) -> None:
+        if not request.url.startswith((operated.url, "data:", "blob:")):
+            operated.outside.append(request.url)
+
+    made.on("request", note)
+    yield made
+    made.close()
+    assert operated.outside == []
+
+
+@pytest.fixture
+def page(context: BrowserContext, operated: Operated) -> Iterator[Page]:
+    """A page of somebody without the token; what goes wrong in it fails the test."""
+    made, wrong = context.new_page(), list[str]()
+    made.on("pageerror", lambda error: wrong.append(str(error)))
+    made.goto(operated.url)
+    yield made
+    assert made.evaluate("window.evil") is None
+    assert wrong == []
+
+
+@pytest.fixture
+def signed_in(page: Page, operated: Operated) -> Page:
+    """The page of somebody who gave the token."""
+    page.goto(f"{operated.url}/login")
+    page.get_by_label("Your name").fill("ann")
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("ann may act").wait_for()
+    return page
+
+
+@pytest.fixture
+def commands(operated: Operated) -> Callable[[], str]:
+    """What the command line lists of commands."""
+    return lambda: operated.worker.run("commands", **operated.environment).stdout

@@ -1,0 +1,104 @@
+"""A stream that is stuck is found, explained and freed in the browser alone."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.apps.sequitur.console.conftest import EVIL, Operated, table
+
+pytestmark = pytest.mark.integration
+
+
+def act(page: Page, within: Page | Locator, name: str, says: str) -> None:
+    """Do what a button does, after its dry run; the answer has a text."""
+    within.get_by_role("button", name=name, exact=True).first.click()
+    dialog = page.get_by_role("dialog")
+    do = dialog.get_by_role("button", name=name, exact=True)
+    expect(do).to_be_enabled()
+    expect(dialog.get_by_role("status")).to_contain_text("would")
+    dialog.get_by_label("Why").fill("a test")
+    do.click()
+    expect(dialog.get_by_role("status")).to_contain_text(says)
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_have_count(0)
+
+
+def test_gaps_are_seen_by_age_and_lead_to_the_stream_that_is_freed(signed_in: Page) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Gaps", exact=True).click()
+    expect(table(page, "By age").get_by_role("row")).to_have_count(7)
+    row = table(page, "Gaps").get_by_role("row").filter(has_text="order-7").filter(has_text="board")
+    expect(row).to_contain_text("by itself: never")
+    row.get_by_role("link").click()
+    board = page.get_by_role("region", name="View board", exact=True)
+    strip = board.get_by_role("list", name="Sequences")
+    expect(strip.get_by_role("listitem")).to_have_text(["1 handled", "2 missing", "3 to 4 waiting"])
+    expect(page.get_by_role("region", name="View mail", exact=True)).to_contain_text("2 skipped")
+    act(page, board, "Skip", "goes on behind 2")
+    expect(strip.get_by_role("listitem").last).to_have_text("3 to 4 handled")
+
+
+def test_a_stream_of_odd_characters_harms_nothing(signed_in: Page) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Gaps", exact=True).click()
+    row = table(page, "Gaps").get_by_role("row").filter(has_text="<script>")
+    row.filter(has_text="board").get_by_role("link").click()
+    board = page.get_by_role("region", name="View board", exact=True)
+    expect(board).to_contain_text("3 to 4 waiting")
+    expect(page.locator("main script, main img, main b")).to_have_count(0)
+    board.get_by_role("button", name="Skip").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("$'<script>window.evil=1</script>\\u000a\\u202e")
+    expect(dialog.get_by_role("status")).to_contain_text("would")
+    assert "\u202e" not in page.content()
+    page.keyboard.press("Escape")
+    assert len(EVIL) > 450
+
+
+def test_many_gaps_are_skipped_with_a_preview(signed_in: Page, operated: Operated) -> None:
+    page = signed_in
+    page.goto(f"{operated.url}/gaps")
+    page.get_by_label("Gaps", exact=True).click()
+    page.get_by_role("option", name="of any age").click()
+    act(page, page, "Skip all of these", "done")
+    board = table(page, "Gaps").get_by_role("row").filter(has_text="board")
+    expect(board).to_have_count(1)
+    expect(board).to_contain_text("5 to 49")  # which lies behind what was skipped
+
+
+def test_failures_are_grouped_and_brought_back(
+    signed_in: Page, operated: Operated, commands: Callable[[], str]
+) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Failures", exact=True).click()
+    group = page.get_by_role("region", name="Parked in board")
+    expect(group).to_contain_text("2 streams of view board: ValueError: no gate …")
+    expect(page.get_by_role("region", name="late ")).to_contain_text("late-1")
+    dead = page.get_by_role("region", name="dead ")
+    dead.get_by_role("button", name="The last one").click()
+    expect(dead).to_contain_text('"seq":50')
+    broken = page.get_by_role("region", name="malformed the inspector failed: ValueError")
+    expect(broken).to_contain_text("an old format")
+    expect(page.get_by_role("region", name="errors ").first).to_contain_text("no gate")
+    operated.mended.touch()
+    act(page, broken, "Replay", "1 malformed message sent again")
+    act(page, group, "Redrive all", "2 of 2 streams done")
+    expect(page.get_by_role("region", name="Parked in board")).to_have_count(0)
+    operated.worker.send(*((b"far", b'{"id": "far", "seq": %d}' % n) for n in (1, *range(5, 50))))
+    act(page, dead, "Redrive dead", "put back")
+    told = commands()
+    for each in ("replay malformed", "redrive order-8", "redrive-dead", "[a test]"):
+        assert each in told
+    page.goto(f"{operated.url}/stream?id=far")
+    small = page.get_by_role("region", name="View small", exact=True)
+    expect(small.get_by_role("list")).to_have_text("1 to 50 handled")
+
+
+def test_a_stream_that_nobody_knows_is_said_so(page: Page) -> None:
+    page.get_by_role("link", name="Stream", exact=True).click()
+    page.get_by_label("Stream id").fill("order-77")
+    page.get_by_label("Stream id").press("Enter")
+    expect(page.get_by_text("Ids that come close")).to_be_visible()
+    page.get_by_role("link", name="order-7", exact=True).click()
+    expect(page.get_by_role("region", name="View board")).to_be_visible()

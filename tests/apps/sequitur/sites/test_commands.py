@@ -1,0 +1,139 @@
+"""`sequitur sites` between two brokers: forwarders are killed, a site taken over and returned."""
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from sequitur.cli.main import main
+from stores.sites import Site
+from stores.sites.fences import fences_of
+from stores.sites.site import SITES
+from tests.forked import ForkedWorker
+from tests.stores.sites.test_forwarding import publish, read
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def file(
+    sites: tuple[Site, Site], everywhere: Callable[..., str], tmp_path: Path
+) -> Callable[[str], tuple[Path, str]]:
+    """own → its file, and the topic."""
+    topic = everywhere()
+
+    def make(own: str) -> tuple[Path, str]:
+        path = tmp_path / f"{own}.toml"
+        # Brokers of other sessions have forwarded under these names to the one of all tests.
+        tables = [
+            f'[site.{site.name}]\nbroker = "{site.kafka["bootstrap_servers"]}"\n'
+            f'cluster = "{asyncio.run(site.identify())}"'
+            for site in sites
+        ]
+        path.write_text("\n".join([f'own = "{own}"', f'topics = ["{topic}"]', *tables]))
+        return path, topic
+
+    return make
+
+
+def forwarder(path: Path) -> ForkedWorker:
+    words = ["sequitur", "sites", "forward", str(path)]
+    return ForkedWorker(words, dict(os.environ), path.with_suffix(".log"))
+
+
+def wait_for(holds: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.1)
+
+
+def test_forwarders_that_are_killed_at_any_moment_copy_each_message_once(
+    sites: tuple[Site, Site], file: Callable[[str], tuple[Path, str]]
+) -> None:
+    newark, kennedy = sites
+    path, topic = file("newark")
+    draw, log = random.Random(16), path.with_suffix(".log")
+    count, kills = 6_000, 3
+
+    async def send() -> None:
+        async with AIOKafkaProducer(**newark.kafka) as producer:
+            for n in range(count):
+                await producer.send(topic, b"%d" % n, partition=0)
+
+    running = forwarder(path)
+    try:
+        asyncio.run(send())
+        for kill in range(1, kills + 1):
+            wait_for(lambda kill=kill: log.read_text().count(": forwarding\n") == kill)  # type: ignore[misc]
+            time.sleep(draw.uniform(0, 0.15))
+            running.kill()
+            running.wait(10)
+            running = forwarder(path)
+        wait_for(lambda: main(["sites", "gaps", str(path)]) == 0)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(15) == 0
+    finally:
+        running.kill()
+    found = asyncio.run(read(kennedy, topic))
+    id = asyncio.run(newark.identify())
+    assert found == [(id, str(n)) for n in range(count)]
+
+
+def test_a_site_is_taken_over_and_returned_on_record(
+    sites: tuple[Site, Site],
+    file: Callable[[str], tuple[Path, str]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    newark, kennedy = sites
+    here, topic = file("newark")
+    there, _ = file("kennedy")
+
+    def said(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        status = main(["sites", *words])
+        return status, capsys.readouterr().out
+
+    running = forwarder(there)
+    try:
+        asyncio.run(publish(kennedy, topic, "a b"))
+        wait_for(lambda: said("lag", str(there))[0] == 0)
+        id = asyncio.run(kennedy.identify())
+
+        def fences() -> list[Any]:
+            return fences_of(asyncio.run(newark.rows(SITES)), id)
+
+        epoch = 1 + max([0, *(fence.epoch for fence in fences())])
+        words = (str(here), "kennedy", "--reason", "power is out")
+        dry = said("takeover", *words, f"--epoch={epoch}", "--dry-run")
+        assert dry == (0, f"would fence kennedy, cluster {id}, in epoch {epoch}\n")
+        assert said("takeover", *words, f"--epoch={epoch}")[0] == 0
+        assert (fences()[-1].reason, fences()[-1].fenced) == ("power is out", True)
+        status, text = said("status", str(here))
+        assert status == 1
+        assert "kennedy was taken over in epoch" in text
+        asyncio.run(publish(kennedy, topic, "c"))
+        status, text = said("lag", str(there), "--json")
+        assert status == 1
+        assert (
+            sum(each["messages"] for each in orjson.loads(text)["behind"] if not each["site"]) == 1
+        )
+        assert said("return", *words, f"--epoch={epoch}")[0] == 2, "the epoch is not above the last"
+        status, text = said("return", *words, f"--epoch={epoch + 1}")
+        assert status == 0
+        assert "to be merged: newark lacks 1 of kennedy's" in text
+        wait_for(lambda: said("gaps", str(here)) == (0, "none\n"))
+        assert said("status", str(here))[0] == 0
+        words = (str(there), "--peer=newark", f"--topic={topic}", "--reason=none")
+        assert said("accept-loss", *words, "--dry-run")[0] == 0
+    finally:
+        running.kill()
+    assert asyncio.run(read(newark, topic)) == [(id, word) for word in "abc"]

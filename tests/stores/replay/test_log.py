@@ -1,0 +1,361 @@
+"""What every replay log holds to: SQLite and PostgreSQL."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Engine, update
+
+from stores.db.engines import open_engine
+from stores.replay import (
+    CapturedMessage,
+    Comparison,
+    Condition,
+    FieldKind,
+    Query,
+    ReplayError,
+    ReplayLog,
+)
+from stores.replay.tables import PERIODS, periods
+
+FIELDS = {"tail": FieldKind.TEXT, "delay": FieldKind.INTEGER, "share": FieldKind.NUMBER}
+TIME = 1_700_000_000_000
+
+
+def messages(count: int, **given: Any) -> list[CapturedMessage]:
+    return [
+        CapturedMessage(
+            **{
+                "topic": "moves",
+                "partition": n % 3,
+                "offset": 10 * n,
+                "value": b'{"n": %d}' % n,
+                "time": TIME + n * 1000,
+                "key": b"k%d" % n,
+                "headers": (("h", b"\xff"), ("h", b"")),
+                "site": "ewr",
+                "stream": f"s{n % 5}",
+                "sequence": n,
+                "metadata": {"tail": f"N{n}", "delay": n, "share": n / 4},
+                **given,
+            }
+        )
+        for n in range(count)
+    ]
+
+
+class ReplayLogContract:
+    """engine: a fixture, of an empty database."""
+
+    @pytest.fixture
+    def log(self, engine: Engine) -> ReplayLog:
+        log = ReplayLog(engine, FIELDS)
+        log.create()
+        log.create()
+        return log
+
+    def test_what_is_kept_comes_back_as_it_was(self, log: ReplayLog) -> None:
+        strange = CapturedMessage("moves", 0, 1, None, origin="jfk/moves/0/7", site="jfk")
+        assert log.append("moves", [*messages(3), strange], {0: 31, 1: 11}) == 4
+        found = log.page(Query()).messages
+        assert [replace(each, id=0, captured=0, size=0) for each in found] == [
+            *messages(3),
+            strange,
+        ]
+        assert [each.id for each in found] == [1, 2, 3, 4]
+        assert found[0].size == len(found[0].value or b"")
+        assert found[0].captured > TIME
+        assert [each.position for each in found[2:]] == ["ewr/moves/2/20", "jfk/moves/0/7"]
+        assert (log.positions("moves"), log.topics(), log.end()) == ({0: 31, 1: 11}, ["moves"], 4)
+        listed = log.page(Query(), content=False).messages
+        assert [each.size for each in listed] == [each.size for each in found]
+        assert listed[0].value is None
+        assert log.message(4) == found[3]
+        assert log.message(5) is None
+
+    def test_pages_are_in_order_and_end(self, log: ReplayLog) -> None:
+        log.append("moves", messages(25), {})
+        query, seen = Query(topics=("moves",), sequences=(3, None)), list[int]()
+        while query.after is not None:
+            page = log.page(query, 10)
+            seen += [each.sequence or 0 for each in page.messages]
+            if page.after is None:
+                break
+            query = replace(query, after=page.after)
+        assert seen == list(range(3, 25))
+
+    def test_a_page_of_large_messages_is_short(self, log: ReplayLog) -> None:
+        log.append("moves", messages(4, value=b"x" * 3_000_000), {})
+        page = log.page(Query())
+        assert (len(page.messages), page.after) == (3, 3)
+
+    def test_whoever_is_replaced_keeps_nothing(self, log: ReplayLog) -> None:
+        def check(_: Connection) -> None:
+            raise RuntimeError("another one captures")
+
+        with pytest.raises(RuntimeError):
+            log.append("moves", messages(3), {0: 1}, check)
+        assert (log.count(Query()), log.positions("moves"), log.end()) == (0, {}, 0)
+
+    def test_no_bytes_are_refused(self, log: ReplayLog) -> None:
+        odd = CapturedMessage(
+            *("moves", 0, 0, b"\0\xff"),
+            time=2**70,
+            headers=(("\\xff", b"\0"), ("", b"")),
+            site="e\0wr",
+            stream="\ud800" * 5000,
+            sequence=2**64,
+            metadata={"tail": "a\0b" * 1000, "delay": 1e400, "share": "much", "else": 1},
+        )
+        log.append("moves", [odd, replace(odd, metadata={"delay": "12", "tail": 7})], {})
+        one, two = log.page(Query()).messages
+        assert (one.value, one.sequence, one.time) == (b"\0\xff", None, 0)
+        assert one.headers == odd.headers
+        assert one.metadata == {"tail": ("a\ufffdb" * 1000)[:500]}
+        assert two.metadata == {"delay": 12, "tail": "7"}
+        assert log.count(Query(where=(Condition.parse("delay>=12"),))) == 1
+
+    def test_new_fields_hold_for_what_comes_and_old_ones_are_still_found(
+        self, log: ReplayLog, engine: Engine
+    ) -> None:
+        log.append("moves", messages(4), {})
+        other = ReplayLog(engine, {"gate": FieldKind.TEXT, "tail": FieldKind.INTEGER})
+        other.append("moves", messages(2, metadata={"gate": "A1", "tail": 3}), {})
+        assert other.count(Query(where=(Condition("gate", Comparison.IS, "A1"),))) == 2
+        assert other.count(Query(where=(Condition("gate", Comparison.NOT, "A1"),))) == 4
+        assert other.count(Query(where=(Condition("delay", Comparison.AT_LEAST, 2),))) == 2
+        assert other.count(Query(where=(Condition("tail", Comparison.IS, 3),))) == 2
+        assert [each.id for each in other.page(Query(after=3)).messages] == [4, 5, 6]
+
+    def test_retention_takes_whole_periods_and_says_what_is_gone(
+        self, log: ReplayLog, engine: Engine
+    ) -> None:
+        log.append("moves", messages(6), {})
+        with engine.begin() as connection:
+            connection.execute(update(PERIODS).values(day=0, begun=0))
+        log.append("moves", messages(2), {})
+        assert log.retain(3600) == []
+        with engine.begin() as connection:
+            connection.execute(update(PERIODS).where(PERIODS.c.number == 2).values(begun=1))
+        would_go = log.retain(3600, dry_run=True)
+        assert (log.count(Query()), log.holes(Query())) == (8, [])
+        gone = log.retain(3600)
+        assert gone == would_go
+        assert [(each.partition, each.first, each.last, each.messages) for each in gone] == [
+            (0, 0, 30, 2),
+            (1, 10, 40, 2),
+            (2, 20, 50, 2),
+        ]
+        assert str(gone[0]) == "moves/0: 2 messages, offsets 0 to 30"
+        assert log.holes(Query(topics=("moves",))) == gone
+        assert log.holes(Query(after=6)) == log.holes(Query(topics=("else",))) == []
+        assert log.holes(Query(offsets={"moves": {1: (41, None), 2: (0, 21)}})) == gone[2:]
+        assert [each.id for each in log.page(Query()).messages] == [7, 8]
+        log.append("moves", messages(1), {})
+        assert log.end() == 9
+
+    @pytest.mark.parametrize("sign", ["=", "!=", "<", "<=", ">", ">="])
+    def test_whole_numbers_are_compared_as_numbers(self, log: ReplayLog, sign: str) -> None:
+        log.append("moves", messages(5), {})
+        log.append("moves", messages(1, metadata={}), {})
+        for value in (2, 2.5, 2.0, -1, 1e30, -1e30, 2**63, -(2**63) - 1):
+            condition = Condition("delay", Comparison(sign), value)
+            found = [each.sequence for each in log.page(Query(where=(condition,))).messages[:5]]
+            expected = [n for n in range(5) if _HOLDS[Comparison(sign)](n, value)]
+            assert found[: len(expected)] == expected, value
+            lacking = sign == "!="  # and the one that lacks the field
+            assert log.count(Query(where=(condition,))) == len(expected) + lacking, value
+
+    def test_a_field_that_was_text_is_not_compared_as_a_number(
+        self, log: ReplayLog, engine: Engine
+    ) -> None:
+        log.append("moves", messages(3, metadata={"tail": "60"}), {})
+        other = ReplayLog(engine, {"tail": FieldKind.INTEGER})
+        other.append("moves", messages(2, metadata={"tail": 60}), {})
+        assert other.count(Query(where=(Condition.parse("tail=60"),))) == 5
+        with pytest.raises(ReplayError, match="'tail' is text in messages from 1 on, and >= does"):
+            other.count(Query(where=(Condition.parse("tail>=60"),)))
+        assert other.count(Query(where=(Condition.parse("tail>=60"),), after=3)) == 2
+
+    def test_several_who_write_share_a_period(self, log: ReplayLog, engine: Engine) -> None:
+        other = ReplayLog(engine, {"gate": FieldKind.TEXT})
+        for _ in range(5):
+            log.append("moves", messages(2), {})
+            other.append("moves", messages(2, metadata={"gate": "A1"}), {})
+        with engine.connect() as connection:
+            assert len(periods(connection)) == 2
+        assert log.count(Query(where=(Condition("gate", Comparison.IS, "A1"),))) == 10
+        assert [each.id for each in log.page(Query()).messages] == list(range(1, 21))
+        wrong = ReplayLog(engine, {"gate": FieldKind.NUMBER})
+
+        def alternate() -> None:
+            for _ in range(60):
+                wrong.append("moves", messages(1, metadata={"gate": 1}), {})
+                other.append("moves", messages(1, metadata={"gate": "A1"}), {})
+
+        with pytest.raises(ReplayError, match=r"gate is (text|number) and (text|number)"):
+            alternate()
+
+    def test_a_clock_that_was_ahead_does_not_end_retention(
+        self, log: ReplayLog, engine: Engine
+    ) -> None:
+        log.append("moves", messages(3), {})
+        with engine.begin() as connection:
+            ahead = {"day": 90_000, "begun": 90_000 * 86_400_000}
+            connection.execute(update(PERIODS).values(**ahead))
+        log.append("moves", messages(3), {})
+        with engine.begin() as connection:
+            connection.execute(update(PERIODS).where(PERIODS.c.number == 2).values(begun=1))
+        log.append("moves", messages(1), {})
+        assert [each.messages for each in log.retain(3600)] == [1, 1, 1]
+        assert log.end() == 7
+
+    def test_a_field_that_nobody_declared_is_named(self, log: ReplayLog) -> None:
+        with pytest.raises(ReplayError, match="there is no field 'gate'; declared are: delay, "):
+            log.count(Query(where=(Condition("gate", Comparison.IS, "A1"),)))
+        with pytest.raises(ReplayError, match="'delay' is a number, and 'much' is none"):
+            log.count(Query(where=(Condition("delay", Comparison.IS, "much"),)))
+
+    @settings(
+        max_examples=60,
+        deadline=None,
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.differing_executors,
+        ],
+    )
+    @given(data=st.data())
+    def test_a_query_finds_what_all_its_conditions_hold_for(
+        self, log: ReplayLog, data: st.DataObject
+    ) -> None:
+        if not log.end():
+            for n in range(3):
+                log.append("moves", messages(20), {})
+                log.append("gates", messages(20, topic="gates", site="jfk", metadata={}), {n: 1})
+        everything = log.page(Query(), 1000).messages
+        query, holds = data.draw(queries())
+        query = Query.from_json(query.to_json())
+        expected = [each for each in everything if holds(each)]
+        assert log.page(query, 1000).messages == expected
+        assert log.count(query) == len(expected)
+
+
+def queries() -> st.SearchStrategy[tuple[Query, Callable[[CapturedMessage], bool]]]:
+    """A query of up to three conditions, and the same in Python."""
+    number = st.integers(-1, 21)
+    some = st.one_of(
+        st.just(("topics", ("moves",), lambda m: m.topic == "moves")),
+        st.just(("sites", ("jfk", "lga"), lambda m: m.site == "jfk")),
+        st.just(("partitions", (0, 2), lambda m: m.partition != 1)),
+        st.just(("streams", ("s1", "s4"), lambda m: m.stream in ("s1", "s4"))),
+        number.map(lambda n: ("since", TIME / 1000 + n, lambda m: m.time >= TIME + n * 1000)),
+        number.map(lambda n: ("until", TIME / 1000 + n, lambda m: m.time < TIME + n * 1000)),
+        number.map(lambda n: ("sequences", (n, n + 3), lambda m: n <= m.sequence <= n + 3)),
+        number.map(lambda n: ("text", f'"n": {n}}}', lambda m: m.value == b'{"n": %d}' % n)),
+        st.integers(0, 130).map(lambda n: ("after", n, lambda m: m.id > n)),
+        st.integers(0, 130).map(lambda n: ("through", n, lambda m: m.id <= n)),
+        number.map(
+            lambda n: (
+                "offsets",
+                {"moves": {0: (max(n, 0), None), 1: (0, 110)}},
+                lambda m: (
+                    m.topic != "moves"
+                    or (m.partition == 0 and m.offset >= n)
+                    or (m.partition == 1 and m.offset < 110)
+                ),
+            )
+        ),
+        st.tuples(
+            st.sampled_from(["tail", "delay", "share"]), st.sampled_from([*_HOLDS]), number
+        ).map(_condition),
+    )
+
+    def joined(parts: list[Any]) -> tuple[Query, Callable[[CapturedMessage], bool]]:
+        given: dict[str, Any] = {name: value for name, value, _ in parts}
+        tests = {name: test for name, _, test in parts}
+        return Query(**given), lambda message: all(test(message) for test in tests.values())
+
+    return st.lists(some, max_size=3).map(joined)
+
+
+_HOLDS: dict[Comparison, Callable[[Any, Any], bool]] = {
+    Comparison.IS: lambda a, b: a == b,
+    Comparison.NOT: lambda a, b: a != b,
+    Comparison.LESS: lambda a, b: a < b,
+    Comparison.AT_MOST: lambda a, b: a <= b,
+    Comparison.MORE: lambda a, b: a > b,
+    Comparison.AT_LEAST: lambda a, b: a >= b,
+}
+
+
+def _condition(drawn: tuple[str, Comparison, int]) -> Any:
+    name, comparison, n = drawn
+    values: dict[str, Any] = {"tail": f"N{n}", "delay": n, "share": n / 4}
+    value = values[name]
+
+    def holds(message: CapturedMessage) -> bool:
+        if name not in message.metadata:
+            return comparison is Comparison.NOT
+        return _HOLDS[comparison](message.metadata[name], value)
+
+    return "where", (Condition(name, comparison, value),), holds
+
+
+class TestSqlite(ReplayLogContract):
+    @pytest.fixture
+    def engine(self, tmp_path: Path) -> Iterator[Engine]:
+        engine = open_engine(f"sqlite:///{tmp_path / 'log.db'}")
+        yield engine
+        engine.dispose()
+
+
+@pytest.mark.integration
+class TestPostgres(ReplayLogContract):
+    @pytest.fixture
+    def engine(self, database: str) -> Iterator[Engine]:
+        engine = open_engine(database)
+        yield engine
+        engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([], "a query is a JSON object"),
+        ({"topic": "moves"}, "a query has no 'topic'; it has after, "),
+        ({"topics": "moves"}, "topics: 'moves' is not a list of at most 1000 texts"),
+        ({"since": "now"}, "since: 'now' is not a time in seconds"),
+        ({"since": float("nan")}, "since: nan is not"),
+        ({"where": [["a", "~", 1]]}, "where: .* is not a list of .field, comparison, value"),
+        ({"sequences": [1]}, "sequences: .1. is not .lowest, highest."),
+        ({"offsets": {"a": {"x": [0, 1]}}}, "offsets: "),
+        ({"after": -1}, "after: -1 is not an id of the log"),
+        ({"text": "\ud800"}, "text: "),
+    ],
+)
+def test_a_query_that_is_none_is_named(given: Any, words: str) -> None:
+    with pytest.raises(ReplayError, match=words):
+        Query.from_json(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("tail=N1", Condition("tail", Comparison.IS, "N1")),
+        ("delay>=60", Condition("delay", Comparison.AT_LEAST, "60")),
+        ("tail!=a=b", Condition("tail", Comparison.NOT, "a=b")),
+        ("tail^=N1", Condition("tail", Comparison.BEGINS, "N1")),
+    ],
+)
+def test_a_condition_is_read(text: str, condition: Condition) -> None:
+    assert Condition.parse(text) == condition
+
+
+@pytest.mark.parametrize("text", ["", "tail", "=N1"])
+def test_what_is_no_condition_is_refused(text: str) -> None:
+    with pytest.raises(ReplayError, match="write FIELD=VALUE"):
+        Condition.parse(text)

@@ -1,0 +1,75 @@
+"""One topic's capture, over a transport in memory."""
+
+import asyncio
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from stores.db.engines import open_engine
+from stores.replay import Query, ReplayLog
+from stores.replay.capture import TopicCapture, captured
+from stores.segments import InboundMessage, StaleOwner
+from stores.segments.batching import BatchLimits
+from tests.stores.segments.fake_transports import LogInbound
+
+MESSAGE = InboundMessage("moves", 1, 7, 8, b"{}", b"k", time=5)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_engine(f"sqlite:///{tmp_path / 'log.db'}")
+    yield engine
+    engine.dispose()
+
+
+def nothing(_: InboundMessage) -> tuple[None, None, dict[str, str]]:
+    return None, None, {}
+
+
+def test_a_copy_from_another_site_keeps_its_position_and_nothing_else_is_one() -> None:
+    for header, site, position in (
+        (b"jfk/moves/0/3", "jfk", "jfk/moves/0/3"),
+        (b"a/b/moves/0/3", "a/b", "a/b/moves/0/3"),
+        (b"jfk/gates/0/3", "ewr", "ewr/moves/1/7"),
+        (b"moves/0/3", "ewr", "ewr/moves/1/7"),
+        (b"moves/0/3/9000", "ewr", "ewr/moves/1/7"),
+        (b"/moves/0/3", "ewr", "ewr/moves/1/7"),
+        (b"jfk/moves/0/x", "ewr", "ewr/moves/1/7"),
+        (b"\xff", "ewr", "ewr/moves/1/7"),
+    ):
+        found = captured(replace(MESSAGE, headers=(("sequitur-origin", header),)), "ewr", nothing)
+        assert (found.site, found.position) == (site, position), header
+    assert (found.time, found.key, found.value, found.partition) == (5, b"k", b"{}", 1)
+
+
+async def test_who_was_replaced_keeps_nothing_more(engine: Engine) -> None:
+    log = ReplayLog(engine)
+    log.create()
+    inbounds = [LogInbound("moves"), LogInbound("moves")]
+    for n in range(60):
+        for each in inbounds:
+            each.add(n % 2, b"%d" % n)
+    limits = BatchLimits(count=20)
+    old, new = (
+        TopicCapture(log, each, nothing, site="ewr", lease=0.1, limits=limits) for each in inbounds
+    )
+    assert await old.step() == 20
+    while not await new.step():
+        await asyncio.sleep(0.02)
+    assert old._owner is not None
+    old._owner._renewed = math.inf  # as one that was stopped between two looks at its lease
+    with pytest.raises(StaleOwner):
+        await old.step()
+    while await new.step():
+        pass
+    found = log.page(Query()).messages
+    for partition in (0, 1):
+        numbers = [int(each.value or b"") for each in found if each.partition == partition]
+        assert numbers == list(range(partition, 60, 2))
+    assert log.positions("moves") == {0: 30, 1: 30}
+    await old.stop()
+    await new.stop()

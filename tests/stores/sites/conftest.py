@@ -1,0 +1,45 @@
+"""Two sites: the run's broker, and one more."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from sequitur.local.broker import Broker
+from stores.sites import Site
+from tests.conftest import BrokerAddress
+
+
+@pytest.fixture(scope="session")
+def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that a test may kill and start again."""
+    folder: Path = tmp_path_factory.mktemp("second-broker")
+    with Broker(folder, heap="256m") as broker:
+        yield broker
+
+
+@pytest.fixture
+def sites(broker: BrokerAddress, second_broker: Broker) -> tuple[Site, Site]:
+    """Newark, at the broker of all tests, and Kennedy, at a broker of its own."""
+    second_broker.start()
+    addresses = {"newark": broker.address, "kennedy": second_broker.address}
+    newark, kennedy = (Site(name, {"bootstrap_servers": at}) for name, at in addresses.items())
+    return newark, kennedy
+
+
+@pytest.fixture
+def everywhere(sites: tuple[Site, ...], unique: Callable[[str], str]) -> Callable[..., str]:
+    """(partitions=1, **config) → the name of a new topic of all sites."""
+
+    def create(partitions: int = 1, **config: str) -> str:
+        name = unique("movements")
+        for site in sites:
+            admin = AdminClient({"bootstrap.servers": site.kafka["bootstrap_servers"]})
+            new = NewTopic(name, partitions, 1, config=config)
+            for made in admin.create_topics([new]).values():
+                made.result(30)
+        return name
+
+    return create

@@ -1,0 +1,62 @@
+"""A look that goes on where the last one ended finds what one from the beginning would."""
+
+import pytest
+from aiokafka import TopicPartition
+
+from topology.diagnostics.explain import of_counts, of_stream
+from topology.engine.state.rows import COUNTS
+from topology.faust.inspection import kept_folds
+from topology.faust.inspection.kept_folds import KeptFolds, folds_of
+
+AT = TopicPartition("changelog", 0)
+
+
+def kept_up_to(end: int) -> KeptFolds:
+    kept = KeptFolds()
+    fold, upto = kept.begin(AT, of_counts, 0, end)
+    assert upto == 0
+    fold.take(COUNTS, b"{}")
+    kept.keep(AT, of_counts, fold, end)
+    return kept
+
+
+def test_a_look_goes_on_where_the_last_one_ended() -> None:
+    fold, upto = kept_up_to(7).begin(AT, of_counts, 0, 9)
+    assert (fold.rows, upto) == ({COUNTS: b"{}"}, 7)
+
+
+def test_a_look_that_was_cut_off_leaves_nothing_behind() -> None:
+    kept = kept_up_to(7)
+    kept.begin(AT, of_counts, 0, 9)
+    fold, upto = kept.begin(AT, of_counts, 0, 9)
+    assert (fold.rows, upto) == ({}, 0)
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 5), (8, 9)])
+def test_a_changelog_that_was_made_anew_or_cut_is_read_from_its_beginning(
+    first: int, end: int
+) -> None:
+    fold, upto = kept_up_to(7).begin(AT, of_counts, first, end)
+    assert (fold.rows, upto) == ({}, first)
+
+
+def test_what_compaction_may_have_forgotten_is_not_relied_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = kept_up_to(7)
+    monkeypatch.setattr(kept_folds, "LASTS", -1.0)
+    assert kept.begin(AT, of_counts, 0, 9)[1] == 0
+
+
+def test_single_streams_and_looks_of_others_are_not_kept() -> None:
+    kept, one = KeptFolds(), of_stream("a")
+    kept.keep(AT, one, kept.begin(AT, one, 0, 7)[0], 7)
+    assert kept.begin(AT, one, 0, 7)[1] == 0
+
+    class App:
+        pass
+
+    app = App()
+    assert folds_of(app) is not folds_of(app)
+    kept_folds.keep_folds(app)
+    assert folds_of(app) is folds_of(app)

@@ -1,0 +1,40 @@
+"""The headers of what a replay publishes again, and those that it leaves out."""
+
+from collections.abc import Iterable
+
+from topology.model.origin_headers import ORIGIN
+
+REPLAY, REPLAY_OF, REPLAY_BY = "sequitur-replay", "sequitur-replay-of", "sequitur-replay-by"
+"""Headers: which replay; site/topic/partition/offset of the message; who asked for it."""
+RECOVERY_END = "sequitur-recovery-end"
+"""The header of a recovery's end mark; its value is the request."""
+DAY = "sequitur-day"
+"""The header with a day's id, of what ends a day; without headers, the content `{"…": "id"}`."""
+_HOPS = (ORIGIN, "sequitur-sites", DAY)
+_TRACES = ("traceparent", "tracestate", "baggage", "b3")
+_LEFT_OUT = frozenset((*_HOPS, *_TRACES, REPLAY, REPLAY_OF, REPLAY_BY, RECOVERY_END))
+
+
+def is_replayed(headers: Iterable[tuple[str, bytes]]) -> bool:
+    """Whether a message with these headers was published again by a replay."""
+    return any(name == REPLAY for name, _ in headers)
+
+
+def again(
+    headers: Iterable[tuple[str, bytes]], replay: str, of: str, by: str
+) -> tuple[tuple[str, bytes], ...]:
+    """The headers of a message that is published again.
+
+    Args:
+        headers: it had. Those of its way here, of traces, and of an earlier replay are left out.
+        replay: the id of the replay.
+        of: where the message was published first, as site/topic/partition/offset.
+        by: who asked for it.
+    """
+    kept = (each for each in headers if not _is_left_out(each[0].lower()))
+    made = ((REPLAY, replay), (REPLAY_OF, of), (REPLAY_BY, by))
+    return (*kept, *((name, text.encode(errors="replace")) for name, text in made))
+
+
+def _is_left_out(name: str) -> bool:
+    return name in _LEFT_OUT or name.startswith(("x-b3-", "b3-"))
