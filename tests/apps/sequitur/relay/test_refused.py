@@ -137,7 +137,7 @@ async def test_a_topic_that_may_not_be_part_of_a_transaction_is_found(fake: Fake
 
 async def test_a_topic_that_does_not_answer_holds_back_itself_alone(fake: FakeBroker) -> None:
     fake.errors["bad"] = None
-    link = KafkaLink("one", {}, acknowledged=0.2)
+    link = KafkaLink("one", {}, acknowledged=2)
     sent = await link.send(MIXED)
     assert list(sent.topics) == ["bad"]
     assert len(fake.committed) == 2
