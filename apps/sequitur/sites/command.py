@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.sites.config import SitesFile, load_sites
 from stores.sites import Site, SiteError
+from stores.sites.checks import standing_still
 from stores.sites.errors import AWAY
-from stores.sites.fences import Fence, decide, fences_of
+from stores.sites.fences import Fence, Rows, decide, fences_of
 from stores.sites.forwarder import Forwarder
 from stores.sites.lag import Behind, lag
 from stores.sites.losses import accept_loss, deleted
@@ -107,6 +108,7 @@ async def show_lag(found: SitesFile, as_json: bool) -> int:
     """Count what others lack of this site: what is lost if it is lost now."""
     peers, away = await _answering(found.others(found.own))
     behind = await lag(found.here, peers, found.topics)
+    away += await _standing_still(found.here, peers, found.topics)
     lost = [each for each in behind if not each.site]
     if as_json:
         print(_as_json(behind, away))
@@ -133,6 +135,7 @@ async def gaps(found: SitesFile, as_json: bool) -> int:
         if site in answering:
             every = await lag(site, others, found.topics)
             behind += [each for each in every if each.site and each.missing]
+            away += await _standing_still(site, others, found.topics)
         elif len(others) > 1:
             away.append(f"what {site.name} has and no other site is not known")
             try:
@@ -144,8 +147,16 @@ async def gaps(found: SitesFile, as_json: bool) -> int:
     else:
         for line in [*away, *map(str, behind)]:
             print(line)
+        names = {await site.identify(): site.name for site in answering}
+        gone = [
+            f"{site.name} lacks {line}"
+            for site in answering
+            for line in _given_up(await site.rows(SITES), names, found.topics)
+        ]
+        for line in gone:
+            print(line)
         if not away and not behind:
-            print("none")
+            print("none but what was given up" if gone else "none")
     return BAD_NEWS if away or behind else DONE
 
 
@@ -166,11 +177,8 @@ async def status(found: SitesFile) -> int:
             last = fences_of(known, cluster)[-1]
             bad |= last.fenced and cluster in names  # not for ever, of one that was replaced
             print(f"  at {where}: {names.get(cluster, printable(cluster))} was {last}")
-        for key, said in known.items():
-            if key[0] == "loss":
-                what = f"{names.get(str(key[1]), key[1])}'s {key[2]}/{key[3]}"
-                by = f"{printable(said['by'])}: {printable(said['reason'], 400)}"
-                print(f"  at {where}: {what}, offsets {key[4]} to {key[5]}, given up by {by}")
+        for line in _given_up(known, names):
+            print(f"  at {where}: {line}")
     for site in answering:
         others = [each for each in answering if each is not site]
         behind = await lag(site, others, found.topics, most=0)
@@ -222,7 +230,7 @@ async def return_(
     """Let a SITE that was taken over forward again, from where each other site is."""
     back, sites = await _decided(found, site, without)
     cluster = await cluster_of(back, sites)
-    behind = await lag(back, sites, found.topics) if await _answers(back) else []
+    behind = await lag(back, sites, found.topics) if await _id_of(back) is not None else []
     for each in behind:
         if each.site and each.missing:
             print(f"{'would be' if dry_run else 'to be'} merged: {each}")
@@ -268,25 +276,51 @@ async def _decided(found: SitesFile, name: str, without: Sequence[str]) -> tuple
     answering, away = await _answering(others)
     if away:
         raise SiteError(f"{'; '.join(away)}: all others have to know; or name it by --without")
-    ids = {await each.identify() for each in answering}
-    if len(ids) < len(answering) or (await _answers(site) and await site.identify() in ids):
-        raise SiteError("two of these sites are the same cluster: correct the file")
+    await _answering([*others, site])  # none of them is another one by another name
     return site, answering
 
 
 async def _answering(sites: Sequence[Site]) -> tuple[list[Site], list[str]]:
-    """The sites that answer, and a line for each other one."""
-    there = await asyncio.gather(*map(_answers, sites))
-    answering = [site for site, answers in zip(sites, there, strict=True) if answers]
+    """The sites that answer, and a line for each other one. Raises SiteError: two are one."""
+    ids = await asyncio.gather(*map(_id_of, sites))
+    names: dict[str, str] = {}
+    for site, id in zip(sites, ids, strict=True):
+        if id is not None and (other := names.setdefault(id, site.name)) != site.name:
+            raise SiteError(
+                f"sites {printable(other)} and {printable(site.name)} are the same cluster, "
+                f"{printable(id)}: remove one of them from the file"
+            )
+    answering = [site for site, id in zip(sites, ids, strict=True) if id is not None]
     return answering, [f"{s.name} does not answer" for s in sites if s not in answering]
 
 
-async def _answers(site: Site) -> bool:
+async def _standing_still(site: Site, others: Sequence[Site], topics: Sequence[str]) -> list[str]:
+    """A line for each partition of a site that is not forwarded to another one, with the reason."""
+    return [
+        f"{printable(topic)}/{number} of {site.name} stands still towards {peer.name}: {why}"
+        for peer in others
+        for topic in topics
+        for number, why in (await standing_still(site, peer, topic)).items()
+    ]
+
+
+async def _id_of(site: Site) -> str | None:
+    """The cluster id of a site, None if it does not answer."""
     try:
-        await site.identify()
+        return await site.identify()
     except AWAY:
-        return False
-    return True
+        return None
+
+
+def _given_up(
+    rows: Rows, names: Mapping[str, str], topics: Collection[str] | None = None
+) -> Iterator[str]:
+    """What was given up of some topics, or all, by the rows of a site; `names` by cluster id."""
+    for key, said in rows.items():
+        if key[0] == "loss" and (topics is None or key[2] in topics):
+            what = f"{names.get(str(key[1]), printable(key[1]))}'s {printable(key[2])}/{key[3]}"
+            by = f"{printable(said['by'])}: {printable(said['reason'], 400)}"
+            yield f"{what}, offsets {key[4]} to {key[5]}, given up by {by}"
 
 
 def _as_json(behind: Sequence[Behind], away: Sequence[str]) -> str:

@@ -46,7 +46,7 @@ class FakeBroker:
 async def test_it_is_not_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
 
-    async def write(copies: list[Any], *_: object) -> None:
+    async def write(copies: list[Any], *_: object, **__: object) -> None:
         written.extend(each.origin.offset for each in copies)
 
     broker = FakeBroker(monkeypatch, "stores.sites.forwarder")

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stores.sites.checks import unreadable
 from stores.sites.errors import SiteError
 from stores.sites.fences import Fence, allowed
-from stores.sites.forwarder import unreadable
 from stores.sites.lag import behind
 from stores.sites.origin import (
     PASSED,
