@@ -44,6 +44,7 @@ class Forwarder:
         self._writer: CopyWriter | None = None
         self._own_id = ""
         self._topic_id: str | None = None
+        self._connections = frozenset[object]()
         self._written: dict[int, int] = {}
         self._told = 0.0
 
@@ -85,6 +86,7 @@ class Forwarder:
         )
         await consumer.start()
         await consumer._client._wait_on_metadata(self.topic)
+        self._connections = _connections(consumer)
         positions, last = await writer.progress()
         self._topic_id = await topic_id(consumer._client, self.topic)
         check_topic(self.topic, self._topic_id, positions)
@@ -119,6 +121,10 @@ class Forwarder:
         ):
             raise ConnectionError(f"{self.topic} has other partitions now")
         found = await consumer.getmany(timeout_ms=round(seconds * 1000), max_records=self._batch)
+        before, self._connections = self._connections, _connections(consumer)
+        if before - self._connections:
+            # What was read may be of a disk that was put back: the start looks.
+            raise ConnectionError(f"the connection to site {printable(self.own.name)} broke")
         copies = [
             Copy.of(record, self._own_id)
             for records in found.values()
@@ -187,6 +193,10 @@ class Forwarder:
                 await asyncio.wait_for(stopped.wait(), seconds)
             except TimeoutError:
                 continue
+
+
+def _connections(consumer: AIOKafkaConsumer) -> frozenset[object]:
+    return frozenset(consumer._client._conns.values())
 
 
 def _now() -> float:
