@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ from sequitur.cli.options import COUNT, FILE
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
+from sequitur.sites.answers import decided, given_up, id_of, what_stands_still, who_answers
 from sequitur.sites.config import SitesFile, load_sites
-from stores.sites import Site, SiteError
-from stores.sites.checks import standing_still
+from stores.sites import SiteError
 from stores.sites.errors import AWAY
-from stores.sites.fences import Fence, Rows, decide, fences_of
+from stores.sites.fences import Fence, decide, fences_of
 from stores.sites.forwarder import Forwarder
 from stores.sites.lag import Behind, lag
 from stores.sites.losses import accept_loss, deleted
@@ -106,9 +106,9 @@ def forward(file: Path, peer: tuple[str, ...]) -> int:
 @_on_file
 async def show_lag(found: SitesFile, as_json: bool) -> int:
     """Count what others lack of this site: what is lost if it is lost now."""
-    peers, away = await _answering(found.others(found.own))
+    peers, away = await who_answers(found.others(found.own))
     behind = await lag(found.here, peers, found.topics)
-    away += await _standing_still(found.here, peers, found.topics)
+    away += await what_stands_still(found.here, peers, found.topics)
     lost = [each for each in behind if not each.site]
     if as_json:
         print(_as_json(behind, away))
@@ -128,14 +128,14 @@ async def show_lag(found: SitesFile, as_json: bool) -> int:
 @_on_file
 async def gaps(found: SitesFile, as_json: bool) -> int:
     """Name what a site lacks of another one; none: all sites have all messages."""
-    answering, away = await _answering(list(found.sites.values()))
+    answering, away = await who_answers(list(found.sites.values()))
     behind: list[Behind] = []
     for site in found.sites.values():
         others = [each for each in answering if each is not site]
         if site in answering:
             every = await lag(site, others, found.topics)
             behind += [each for each in every if each.site and each.missing]
-            away += await _standing_still(site, others, found.topics)
+            away += await what_stands_still(site, others, found.topics)
         elif len(others) > 1:
             away.append(f"what {site.name} has and no other site is not known")
             try:
@@ -151,7 +151,7 @@ async def gaps(found: SitesFile, as_json: bool) -> int:
         gone = [
             f"{site.name} lacks {line}"
             for site in answering
-            for line in _given_up(await site.rows(SITES), names, found.topics)
+            for line in given_up(await site.rows(SITES), names, found.topics)
         ]
         for line in gone:
             print(line)
@@ -164,7 +164,7 @@ async def gaps(found: SitesFile, as_json: bool) -> int:
 @_on_file
 async def status(found: SitesFile) -> int:
     """Show the sites: who answers, what was decided of them, and how far behind others are."""
-    answering, away = await _answering(list(found.sites.values()))
+    answering, away = await who_answers(list(found.sites.values()))
     for line in away:
         print(line)
     names = {await site.identify(): site.name for site in answering}
@@ -177,7 +177,7 @@ async def status(found: SitesFile) -> int:
             last = fences_of(known, cluster)[-1]
             bad |= last.fenced and cluster in names  # not for ever, of one that was replaced
             print(f"  at {where}: {names.get(cluster, printable(cluster))} was {last}")
-        for line in _given_up(known, names):
+        for line in given_up(known, names):
             print(f"  at {where}: {line}")
     for site in answering:
         others = [each for each in answering if each is not site]
@@ -204,7 +204,7 @@ async def takeover(
     What one of them has of it is copied to those that lack it. Run it again with the
     same epoch if it was interrupted: nothing comes twice.
     """
-    lost, sites = await _decided(found, site, without)
+    lost, sites = await decided(found, site, without)
     cluster = await cluster_of(lost, sites)
     if dry_run:
         for each in await survey(site, cluster, sites):
@@ -228,9 +228,9 @@ async def return_(
     found: SitesFile, site: str, epoch: int, reason: str, without: tuple[str, ...], dry_run: bool
 ) -> int:
     """Let a SITE that was taken over forward again, from where each other site is."""
-    back, sites = await _decided(found, site, without)
+    back, sites = await decided(found, site, without)
     cluster = await cluster_of(back, sites)
-    behind = await lag(back, sites, found.topics) if await _id_of(back) is not None else []
+    behind = await lag(back, sites, found.topics) if await id_of(back) is not None else []
     for each in behind:
         if each.site and each.missing:
             print(f"{'would be' if dry_run else 'to be'} merged: {each}")
@@ -265,62 +265,6 @@ async def give_up(found: SitesFile, peer: str, topic: str, reason: str, dry_run:
     if not ranges:
         print("nothing that is deleted is missing there")
     return DONE
-
-
-async def _decided(found: SitesFile, name: str, without: Sequence[str]) -> tuple[Site, list[Site]]:
-    """The site that is decided of, and the others, all of which answer. Raises SiteError."""
-    site = found.named(name)
-    others = found.others(name, *(found.named(each).name for each in without))
-    if not others:
-        raise SiteError("no other site is left: name fewer by --without")
-    answering, away = await _answering(others)
-    if away:
-        raise SiteError(f"{'; '.join(away)}: all others have to know; or name it by --without")
-    await _answering([*others, site])  # none of them is another one by another name
-    return site, answering
-
-
-async def _answering(sites: Sequence[Site]) -> tuple[list[Site], list[str]]:
-    """The sites that answer, and a line for each other one. Raises SiteError: two are one."""
-    ids = await asyncio.gather(*map(_id_of, sites))
-    names: dict[str, str] = {}
-    for site, id in zip(sites, ids, strict=True):
-        if id is not None and (other := names.setdefault(id, site.name)) != site.name:
-            raise SiteError(
-                f"sites {printable(other)} and {printable(site.name)} are the same cluster, "
-                f"{printable(id)}: remove one of them from the file"
-            )
-    answering = [site for site, id in zip(sites, ids, strict=True) if id is not None]
-    return answering, [f"{s.name} does not answer" for s in sites if s not in answering]
-
-
-async def _standing_still(site: Site, others: Sequence[Site], topics: Sequence[str]) -> list[str]:
-    """A line for each partition of a site that is not forwarded to another one, with the reason."""
-    return [
-        f"{printable(topic)}/{number} of {site.name} stands still towards {peer.name}: {why}"
-        for peer in others
-        for topic in topics
-        for number, why in (await standing_still(site, peer, topic)).items()
-    ]
-
-
-async def _id_of(site: Site) -> str | None:
-    """The cluster id of a site, None if it does not answer."""
-    try:
-        return await site.identify()
-    except AWAY:
-        return None
-
-
-def _given_up(
-    rows: Rows, names: Mapping[str, str], topics: Collection[str] | None = None
-) -> Iterator[str]:
-    """What was given up of some topics, or all, by the rows of a site; `names` by cluster id."""
-    for key, said in rows.items():
-        if key[0] == "loss" and (topics is None or key[2] in topics):
-            what = f"{names.get(str(key[1]), printable(key[1]))}'s {printable(key[2])}/{key[3]}"
-            by = f"{printable(said['by'])}: {printable(said['reason'], 400)}"
-            yield f"{what}, offsets {key[4]} to {key[5]}, given up by {by}"
 
 
 def _as_json(behind: Sequence[Behind], away: Sequence[str]) -> str:
