@@ -160,6 +160,8 @@ async def test_a_log_that_was_put_back_to_an_older_state_is_not_forwarded_and_ac
     assert "it lost its end" in (await standing_still(newark, kennedy, topic))[0]
     await publish(newark, topic, "b c d")
     assert "offset 2 has another message" in (await standing_still(newark, kennedy, topic))[0]
+    forwarder = Forwarder(newark, kennedy, topic)
     with pytest.raises(SiteError, match="put back to an older state"):
-        await Forwarder(newark, kennedy, topic).start()
+        await forwarder.start()
+    await forwarder.stop()
     assert await read(kennedy, topic) == [(id, "2")]
