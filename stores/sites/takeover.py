@@ -87,29 +87,38 @@ async def take_over(
         await decide(site, cluster, fence)
     copied = {site.name: await site.positions() for site in sites}
     known = {where[0] for where in between(cluster, copied)}
-    total = 0
+    total, wrong = 0, list[SiteError]()
     for topic in sorted({*topics} | known):
-        writers = {site.name: CopyWriter(site, cluster, topic) for site in sites}
-        left = _ATTEMPTS
-        while True:
-            try:
-                for writer in writers.values():
-                    await writer.start()  # its forwarder, wherever it runs, writes nothing more
-                total += await _equalise(lost, cluster, topic, writers, say)
-                break
-            except REFUSED:
-                continue  # each is sent alone now, until the one is named that is not taken
-            except SHUT_OUT as error:  # by a forwarder that finds the fence next, or by a takeover
-                if not (left := left - 1):
-                    raise SiteError(
-                        f"another takeover of {printable(lost)} writes {topic} as well: let it end,"
-                        " and run this one again with the same epoch"
-                    ) from error
-                await asyncio.sleep(_PAUSE)
-            finally:
-                for writer in writers.values():
-                    await writer.stop()
+        try:
+            total += await _topic(lost, cluster, sites, topic, say)
+        except SiteError as error:  # one topic's trouble is not that of the others
+            wrong.append(error)
+    if wrong:
+        text = "; ".join(map(str, wrong))
+        raise SiteError(f"{text}; then run the takeover again with the same epoch") from wrong[0]
     return total
+
+
+async def _topic(
+    lost: str, cluster: str, sites: Sequence[Site], topic: str, say: Callable[[str], None]
+) -> int:
+    writers = {site.name: CopyWriter(site, cluster, topic) for site in sites}
+    left = _ATTEMPTS
+    while True:
+        try:
+            for writer in writers.values():
+                await writer.start()  # its forwarder, wherever it runs, writes nothing more
+            return await _equalise(lost, cluster, topic, writers, say)
+        except REFUSED:
+            continue  # each is sent alone now, until the one is named that is not taken
+        except SHUT_OUT as error:  # by a forwarder that finds the fence next, or by a takeover
+            if not (left := left - 1):
+                what = f"another takeover of {printable(lost)} writes {topic} as well: let it end"
+                raise SiteError(what) from error
+            await asyncio.sleep(_PAUSE)
+        finally:
+            for writer in writers.values():
+                await writer.stop()
 
 
 async def _equalise(
@@ -131,8 +140,12 @@ async def _equalise(
                 if number >= (there := await target.partitions(topic)):
                     raise SiteError(
                         f"{topic} has {there} partitions at site {printable(name)}, and {ahead} has"
-                        f" messages of {lost} for partition {number}: give it as many, and run the"
-                        " takeover again with the same epoch"
+                        f" messages of {lost} for partition {number}: give it as many"
+                    )
+                if place.next and len({place.topic_id, goal.topic_id} - {None}) > 1:
+                    raise SiteError(
+                        f"{topic} was deleted and made again at {lost}: {name} and {ahead} have "
+                        "messages of different ones, which cannot be put together"
                     )
                 found = copies_of(source, cluster, (topic, number), place.next, goal.next)
                 span = number, place.next, goal.next

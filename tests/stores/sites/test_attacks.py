@@ -102,10 +102,27 @@ async def test_a_topic_with_fewer_partitions_at_one_site_is_named(
     await created(kennedy, topic, 1)
     with pytest.raises(SiteError, match="2 partitions here and 1 at site kennedy"):
         await Forwarder(newark, kennedy, topic).start()
-    async with written(newark, lost, topic, 1) as writer:
+    good = topic + "-z"
+    for site in sites:
+        await created(site, good, 1)
+    async with written(newark, lost, topic, 1) as writer, written(newark, lost, good, 2):
         await writer.write([], {1: Position(3, "id")})
         fence = Fence(1, True, "me", "", 0.0)
         with pytest.raises(SiteError, match="1 partitions at site kennedy, and newark has"):
+            await take_over("laguardia", lost, sites, [], fence)
+    assert await read(kennedy, topic) == [(lost, "0")]
+    assert await read(kennedy, good) == [(lost, "0"), (lost, "3")], "its trouble is not another's"
+
+
+async def test_messages_of_two_topics_of_one_name_are_not_put_together(
+    sites: tuple[Site, Site], everywhere: Callable[..., str], unique: Callable[[str], str]
+) -> None:
+    newark, kennedy = sites
+    topic, lost = everywhere(), unique("lost")
+    fence = Fence(1, True, "me", "", 0.0)
+    async with written(newark, lost, topic, 4), written(kennedy, lost, topic, 0) as anew:
+        await anew.write([copy(lost, topic, 0)], {0: Position(1, "another id")})
+        with pytest.raises(SiteError, match="deleted and made again at laguardia"):
             await take_over("laguardia", lost, sites, [topic], fence)
     assert await read(kennedy, topic) == [(lost, "0")]
 
