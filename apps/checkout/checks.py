@@ -58,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options, others = parser.parse_known_args(arguments)
     interrupted_by(signal.SIGTERM)
+    # What tests start imports the project again and again: compiled once is a quarter of that.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not options.fast:
         rabbitmq.install()
         chromium.install()
