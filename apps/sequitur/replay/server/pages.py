@@ -28,8 +28,7 @@ class ServerPages(OutsidePages):
     def __init__(
         self, recoveries: Recoveries, service: Service, kafka: Mapping[str, Any] | None
     ) -> None:
-        engine = recoveries.replays.engine if kafka is not None else None
-        super().__init__(kafka, engine, "the log's database")
+        super().__init__(kafka, recoveries.replays.engine, "the log's database")
         self._recoveries = recoveries
         self._figures = Question(lambda: asyncio.to_thread(self._look), FIGURES)
         service.took = self.histogram(
