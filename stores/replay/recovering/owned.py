@@ -37,7 +37,7 @@ class OwnedPartition:
         kafka: Mapping[str, Any],
         seconds: float,
     ) -> None:
-        self.at, self._group, self._rows = at, group, rows
+        self.at, self.seconds, self._group, self._rows = at, seconds, group, rows
         self.switch = PartitionSwitch()
         self.lost = False
         """Whether somebody else may own it, or it is not known what was committed."""
