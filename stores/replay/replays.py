@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select, update
 from stores.db.advisory_locks import AdvisoryLock
 from stores.db.clock import Now
 from stores.db.dialect import begin_writing, insert
-from stores.db.missing_tables import create_missing
+from stores.db.missing_tables import add_missing_column, create_missing
 from stores.replay.errors import ReplayError, UnknownReplay
 from stores.replay.log import ReplayLog
 from stores.replay.message import kept_text
@@ -93,6 +93,7 @@ class Replays:
         with self.engine.begin() as connection:
             begin_writing(connection)
             create_missing(connection, METADATA, AdvisoryLock.REPLAY)
+            add_missing_column(connection, REPLAYS.c.sources, "'{}'", AdvisoryLock.REPLAY)
 
     def preview(
         self,

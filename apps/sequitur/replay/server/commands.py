@@ -65,6 +65,7 @@ def serve(file: Path, kafka_properties: Path | None) -> int:
         from stores.replay.recoveries import ROUTER as THROUGH
         from stores.replay.recoveries import Recoveries
         from stores.replay.recovery_topics import RecoveryTopics
+        from stores.replay.retention_timer import RetentionTimer
         from stores.segments.transports.kafka import KafkaOutbound
 
         server, secret = found.server, token(found)
@@ -77,7 +78,7 @@ def serve(file: Path, kafka_properties: Path | None) -> int:
             way = import_module("sequitur.route.replay_way").RouterWay
             router = way(found.folder / server.router)
         applications = {name: each.topics for name, each in found.application.items()}
-        service = Service(recoveries, topics, applications, router)
+        service = Service(recoveries, topics, applications, router, server.query_seconds)
         routes = service.routes()
         ways = {} if router is None else {THROUGH: router}
         holder = f"{socket.gethostname()}/{os.getpid()}"
@@ -91,6 +92,9 @@ def serve(file: Path, kafka_properties: Path | None) -> int:
             logger.info("the replay log is at http://%s:%d", server.host, server.port)
             where, opened = (server.host, server.port), reading == "open"
             working = [asyncio.create_task(work.run(stopped))]
+            if found.replay.keep is not None:
+                timer = RetentionTimer(recoveries.replays.log, found.replay.keep, holder)
+                working.append(asyncio.create_task(timer.run(stopped)))
             if server.requests is not None:
                 control = ControlTopic(service, kafka, server.requests)
                 working.append(asyncio.create_task(control.run(stopped)))

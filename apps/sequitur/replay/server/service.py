@@ -14,7 +14,7 @@ from stores.replay.errors import Busy, UnknownReplay
 from stores.replay.recoveries import Recoveries, Recovery, RecoveryRequest
 from stores.replay.recovery_topics import RecoveryTopics
 from stores.replay.replay_state import ReplayAction, ReplayState
-from stores.replay.replays import ReplayRequest
+from stores.replay.replays import ReplayRequest, Replays
 
 T = TypeVar("T")
 _AT_ONCE = 4
@@ -38,6 +38,7 @@ class Service:
         topics: Kafka's.
         applications: name → its topics.
         router: the rules of now; None: there are none.
+        query_seconds: that a query may take.
     """
 
     def __init__(
@@ -46,9 +47,11 @@ class Service:
         topics: RecoveryTopics,
         applications: Mapping[str, Sequence[str]],
         router: RouterRules | None = None,
+        query_seconds: float = 30.0,
     ) -> None:
         self._recoveries, self._topics, self._router = recoveries, topics, router
-        self._replays, self._log = recoveries.replays, recoveries.replays.log
+        self._log = recoveries.replays.log.limited(query_seconds)
+        self._replays = Replays(self._log)
         self._applications = applications
         self._querying = asyncio.Semaphore(_AT_ONCE)
 
