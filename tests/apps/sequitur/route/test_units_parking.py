@@ -12,7 +12,7 @@ import pytest
 from sequitur.cli.main import main
 from sequitur.route.loading import load_units
 from stores.db.engines import open_engine
-from stores.segments import DestinationDown, InboundMessage
+from stores.segments import DestinationDown, InboundMessage, SegmentConsumer
 from stores.segments.parked_topic import ParkedTopic
 from tests.apps.sequitur.route.test_units import TWO_PHASE, start
 from topology.model.errors import DeclarationError
@@ -145,6 +145,7 @@ def test_what_a_destination_refuses_is_listed_and_let_go_by_the_same_commands(
         assert "no name of a file" in listed
         assert "1 parked stream, with 2 messages" in said("segments")[1]
         assert said("unpark", "a/b-", "--wait", "1ms")[0] == 1, "it is not done yet"
+        assert isinstance(consumer, SegmentConsumer)
         assert consumer._released is not None
         consumer._released._asked = None  # it asks once a second
         runner.run(run(1))
