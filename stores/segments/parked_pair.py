@@ -21,8 +21,15 @@ from stores.segments.chain import SegmentChain
 from stores.segments.errors import SegmentDamaged
 from stores.segments.ledger import SegmentOwner
 from stores.segments.message import OutboundMessage, Pair, Place
-from stores.segments.parked_topic import MOST, shown
-from stores.segments.parking import REFUSED, RETRY, WITHOUT, Parking, stream_at
+from stores.segments.parking import (
+    MOST,
+    REFUSED,
+    RETRY,
+    WITHOUT,
+    Parking,
+    shown,
+    stream_at,
+)
 from stores.segments.record import decode, encode, record_at
 from stores.segments.writer import SegmentWriter
 

@@ -9,13 +9,16 @@ from sqlalchemy import Connection, delete, func, select, update
 from stores.db.clock import Now
 from stores.segments.errors import SegmentDamaged
 from stores.segments.message import InboundMessage, OutboundMessage
-from stores.segments.parking import PARKED, RETRY, WITHOUT, Parking, stream_of
+from stores.segments.parking import (
+    MOST,
+    PARKED,
+    RETRY,
+    WITHOUT,
+    Parking,
+    shown,
+    stream_of,
+)
 from stores.segments.record import HEAD, decode, encode, record_at
-from topology.model.printable import printable
-
-MOST = 256_000_000
-"""Bytes of a topic that are parked, at most."""
-_REASON = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +208,3 @@ def _message(
         producer_id=m.destination or None,
         replayable=bool(replayable),
     )
-
-
-def shown(reason: str | None) -> str | None:
-    """A reason as it is kept."""
-    return None if reason is None else (printable(reason, _REASON) or "?")

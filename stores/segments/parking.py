@@ -68,7 +68,10 @@ the first now. release: as in `PARKED`. went: the place behind the record with w
 _PAIR = ("router", "topic", "transport", "partition", "stream")
 Index("sequitur_refused_streams", *(REFUSED.c[n] for n in _PAIR))
 RETRY, WITHOUT = "retry", "without"
-_LONG = 200
+MOST = 256_000_000
+"""Bytes of a topic, or of a pair, that are parked, at most."""
+BEHIND = "it is behind a parked message of its stream, and there is no room to park it"
+_LONG, _REASON = 200, 4_000
 
 
 def stream_of(message: InboundMessage) -> str:
@@ -198,3 +201,8 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def shown(reason: str | None) -> str | None:
+    """A reason as it is kept."""
+    return None if reason is None else (printable(reason, _REASON) or "?")

@@ -18,11 +18,11 @@ from stores.segments.errors import (
     SegmentError,
 )
 from stores.segments.failures import FailurePolicy
-from stores.segments.intake import BEHIND
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.owned_work import OwnedWork
 from stores.segments.parked_pair import ParkedMessage, ParkedPair, Release, released_by
+from stores.segments.parking import BEHIND
 from stores.segments.record import HEAD, decode, length_at, record_at
 from stores.segments.store import SegmentStore
 from stores.segments.transports.transport import Outbound
