@@ -2,16 +2,11 @@
 
 import signal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from confluent_kafka import OFFSET_END, TopicPartition
-from confluent_kafka.admin import AdminClient
 
-from stores.db.engines import open_engine
-from stores.replay import CapturedMessage, ReplayLog
 from tests.topology.faust.worker_process import Worker
 
 pytestmark = pytest.mark.integration
@@ -120,30 +115,4 @@ def test_late_events_are_put_in_their_place_over_kills(worker: Worker) -> None:
     assert "in order, but not complete: 48 late, 48 skipped" in told.stdout
     told = worker.run("views")
     assert told.returncode == 1, told.stdout + told.stderr
-    assert worker.end(signal.SIGTERM) == 0
-
-
-def test_what_the_topic_no_longer_has_comes_from_the_replay_log(
-    worker: Worker, tmp_path: Path
-) -> None:
-    log = ReplayLog(open_engine(f"sqlite:///{tmp_path}/log.db"))
-    log.create()
-    worker.start(SEQUITUR_REPLAY_LOG=str(log.engine.url))
-    worker.send(*(event(stream, n) for n in (1, 2, 4, 5) for stream in STREAMS))
-    worker.wait("plain", len(STREAMS) * 4)
-    topic = f"{worker.prefix}.in.by-stream"
-    captured = [
-        CapturedMessage(
-            *(topic, each.partition() or 0, each.offset() or 0, each.value()),
-            *(each.timestamp()[1], each.key(), tuple(each.headers() or ())),  # type: ignore[arg-type]
-        )
-        for each in worker.records("in.by-stream")
-    ]
-    ends = [TopicPartition(topic, number, OFFSET_END) for number in (0, 1)]
-    deleting = AdminClient({"bootstrap.servers": worker.broker}).delete_records(ends)
-    positions = {at.partition: each.result().low_watermark for at, each in deleting.items()}
-    log.append(topic, captured, positions)
-    assert worker.records("in.by-stream") == []
-    worker.send(*(event(stream, 3) for stream in STREAMS))
-    worker.wait_until(partial(holds, worker, "plain", range(1, 6)))
     assert worker.end(signal.SIGTERM) == 0
