@@ -72,6 +72,11 @@ class TopicCapture(OwnedWork):
     def __str__(self) -> str:
         return self._inbound.topic
 
+    async def behind(self) -> dict[int, int]:
+        """Partition → records that are not captured, as far as the transport knows."""
+        behind = getattr(self._inbound, "records_behind", None)
+        return {} if behind is None else await behind()
+
     def _own(self) -> SegmentOwner | None:
         return self._ledger.own_end(str(self), self._holder)
 
