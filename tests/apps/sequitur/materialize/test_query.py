@@ -10,7 +10,7 @@ import pytest
 
 from sequitur.cli.main import main
 from sequitur.materialize.outputs import load_topology, named, outputs_of
-from sequitur.materialize.query import Settings, Writer
+from sequitur.materialize.query import BatchSizes, Settings, Writer
 from stores.sinks import DeadRecord, StoreError
 from stores.sinks.contract import ORDERS, TOPIC, order
 from stores.sinks.sql.sqlite import SqliteSink
@@ -146,6 +146,24 @@ def test_a_writer_keeps_the_error_of_a_batch(tmp_path: Path) -> None:
             writer(_frame(order(0, 1)), 5)
         assert isinstance(writer.error, StoreError)
         assert (writer.done.batches, writer.done.number) == (0, -1)
+
+
+def test_large_batches_are_known_by_the_checkpoint_s_notes() -> None:
+    read = list[int]()
+    notes = {
+        0: '{"t":{"0":5,"1":5}}',
+        1: '{"t":{"0":14,"1":5}}',
+        2: '{"t":{"0":14,"1":6},"u":{"0":9}}',
+    }
+
+    class Notes:
+        def offsets(self, batch: int) -> str | None:
+            read.append(batch)
+            return f'v1\n{{"batchTimestampMs":1}}\n{notes[batch]}' if batch in notes else None
+
+    is_large = BatchSizes(cast(Any, Notes()), 10)
+    assert [is_large(number) for number in (0, 1, 2)] == [True, False, True]
+    assert read == [0, 1, 2]
 
 
 def test_a_writer_that_is_stopping_begins_no_batch(tmp_path: Path) -> None:
