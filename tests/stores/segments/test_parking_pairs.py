@@ -1,5 +1,6 @@
 """What a destination refuses waits with its stream: in order and once, whoever is killed."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -124,6 +125,7 @@ def memory() -> Engine:
 @pytest.fixture(autouse=True)
 def _asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stores.segments.parked_pair._ASK", 0.0)
+    monkeypatch.setattr("stores.segments.publisher.FOLLOWS", math.inf)
 
 
 @pytest.fixture
