@@ -15,7 +15,7 @@ from sequitur.route.loading import load_rules, reload_rules
 from tests.conftest import BrokerAddress
 from topology.model.errors import DeclarationError
 from topology.model.event import Record
-from topology.routing import Load
+from topology.routing import Load, RuleSet
 
 RULES = """
 [source.TOPIC]
@@ -83,6 +83,39 @@ def test_a_keymap_is_a_file_a_query_a_function_or_in_the_rules(tmp_path: Path) -
         assert rules.route(message).destinations == ("fleet",)
         digests.add(rules.digest)
     assert len(digests) == 1
+
+
+def fleets() -> dict[str, object]:
+    """An outbound table that is a function."""
+    return {"boeing": {"to": ["fleet"], "then": ["late"]}}
+
+
+def test_an_outbound_table_is_a_file_a_query_or_a_function_too(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "fleets.sqlite") as database:
+        database.execute("CREATE TABLE fleets (maker, destination)")
+        database.execute("INSERT INTO fleets VALUES ('boeing', 'fleet'), ('boeing', 'late')")
+    (tmp_path / "fleets.csv").write_text("maker,destination\nboeing,fleet\nboeing,late\n")
+    (tmp_path / "fleets.json").write_text('{"boeing": ["fleet", "late"]}')
+    query = f'database = "sqlite:///{tmp_path}/fleets.sqlite", query = "SELECT * FROM fleets"'
+    message = Record("flights", 0, 0, None, b'{"tail": "N1", "delay": 70}')
+
+    def load_with(outbound: str) -> RuleSet:
+        path = written(tmp_path, 'entries = { N1 = "boeing" }')
+        path.write_text(path.read_text().replace('{ boeing = "fleet" }', outbound))
+        return load_rules(path)
+
+    for place in ('file = "fleets.csv"', 'file = "fleets.json"', query):
+        for outbound in (f"{{ from = {{ {place} }} }}", f'"o"\n[outbound]\no.from = {{ {place} }}'):
+            rules = load_with(outbound)
+            assert rules.route(message).destinations == ("fleet", "late")
+    function = f'function = "{__name__}:fleets"'
+    made = load_with(f'{{ airbus = "late", from = {{ {function} }} }}')
+    assert made.route(message).destinations == ("fleet", "late")
+    with pytest.raises(DeclarationError, match="tag 'boeing' is there, and in `from`"):
+        load_with(f'{{ boeing = "late", from = {{ {function} }} }}')
+    (tmp_path / "fleets.csv").write_text("maker,destination,more\nboeing,fleet,late\n")
+    with pytest.raises(DeclarationError, match="a row has a tag and a destination"):
+        load_with('{ from = { file = "fleets.csv" } }')
 
 
 @pytest.mark.parametrize(
