@@ -3,6 +3,7 @@
 import io
 import sqlite3
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -268,3 +269,23 @@ def test_a_stale_keymap_alone_is_read_again_and_a_wrong_one_is_refused(tmp_path:
     assert newer.keymaps["t"].otherwise == ("out",)
     with pytest.raises(DeclarationError, match="no keymap 'tt'"):
         reload_rules(file, Load(3, frozenset({"tt"}), None, fresh=False), newer)
+
+
+def test_a_reload_takes_another_module_by_name_and_a_table_is_asked_once_for_each_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taught.py").write_text(
+        "asked = []\n"
+        "def table():\n    asked.append(1)\n    return {'N1': 'boeing'}\n"
+        "def keys(message):\n    return {'tail': message.value.decode().strip()}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = written(tmp_path, 'function = "taught:table"')
+    rules = load_rules(file)
+    message = Record("flights", 0, 0, None, b"N1")
+    assert rules.route(message).reason is not None, "it is no JSON"
+    file.write_text(file.read_text().replace('module = "flight"', 'module = "taught:keys"'))
+    newer = reload_rules(file, Load(2, frozenset(), None, fresh=True), None)
+    for _ in range(100):
+        assert newer.route(message).destinations == ("fleet",)
+    assert import_module("taught").asked == [1, 1]
