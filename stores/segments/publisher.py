@@ -107,9 +107,12 @@ class Publisher(OwnedWork):
             if finished or self._behind is not None:
                 await self._move(owner)
             return 0
-        if self._behind is not None and self._behind.number != read.behind.number:
-            await self._move(owner)
         first, count = read.messages[0], 0
+        # The end of a day waits for what SQL has.
+        if self._behind is not None and (
+            not first.destination or self._behind.number != read.behind.number
+        ):
+            await self._move(owner)
         if first.destination:
             count = await self._sending.publish(owner, read)
         elif (release := released_by(first)) is not None:
