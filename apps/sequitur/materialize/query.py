@@ -15,10 +15,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sequitur.materialize.dead_rows import DeadRows
 from sequitur.materialize.executors import fold_on_executors, records_of
 from sequitur.materialize.report import Done, Report
+from sequitur.spark.errors import told
 from sequitur.spark.exceptions import SPARK_ERRORS
 from stores.sinks import Applied, Batch, OnDead, Sink, StoreError
 from stores.sinks.distributed import DistributedSink, NotDistributed
 from stores.sinks.records import check_batch
+from topology.model.printable import printable
 from topology.spark.batch_handler import BatchHandler, Stopped, read_topics, tell_dead
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import Ends, parse_offsets, taken
@@ -90,6 +92,13 @@ class Writer(BatchHandler):
                 return sink.apply_distributed(fold_on_executors(frame), batch, self.on_dead)
             except NotDistributed as reason:
                 log.info("batch %d is applied by the driver alone: %s", batch.number, reason)
+            except SPARK_ERRORS as error:
+                self.is_large = None
+                log.warning(
+                    "the driver applies all batches until it is started again, since tasks on the "
+                    "executors failed; see that they have psycopg and reach the read store: %s",
+                    printable(told(error, {}), 2_000),
+                )
         return sink.apply(records_of(frame.toArrow()), batch, self.on_dead)
 
 
