@@ -41,6 +41,7 @@ FACES = {
     "topology.routing",
     "topology.spark",
     "topology.testing",
+    "topology.verbs",
 }
 """What a user imports from; `contract` is apart, since it needs pytest."""
 

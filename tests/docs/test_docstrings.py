@@ -23,6 +23,7 @@ FACES = [
     "topology.routing",
     "topology.spark",
     "topology.testing",
+    "topology.verbs",
 ]
 _SECTION = re.compile(r"^(?:Args|Attributes):\n((?: {4,}.*\n|\n)+)", re.MULTILINE)
 

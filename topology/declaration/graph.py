@@ -1,5 +1,6 @@
 """The sources and views that a topology has so far, and what its own topics are for."""
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,17 @@ class Graph(SideTopics):
     def replace_view(self, view: View) -> None:
         """Put what was added to a declared view in its place."""
         self._views[view.name] = view
+
+    def add_table(self, view: str, table: Table) -> None:
+        """A declared view writes to one more table, unless it says so already.
+
+        Raises:
+            DeclarationError: it is another view's.
+        """
+        found = self._views[view]
+        if all(known.name != table.name for known in found.tables):
+            self._check_tables(view, (table,))
+            self.replace_view(replace(found, tables=(*found.tables, table)))
 
     def _check_input(self, topic: str) -> None:
         """Whether a source may read the topic. Raises DeclarationError."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from topology.declaration.policies import RebuildStream
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.handling import Handling
-from topology.engine.output.side_outputs import report_step, send_malformed, why_full
+from topology.engine.output.side_outputs import report_step, send_late, send_malformed, why_full
 from topology.engine.redelivery.records import bury_impossible, redeliver
 from topology.engine.state.rows import LATENESS
 from topology.engine.suspending import count_parked, suspend_failed
@@ -86,6 +86,8 @@ def report_decisions(step: FinishedStep) -> None:
     result = step.result
     if step.late or result.skipped or result.conflicts:
         report_step(step.task.view, result, step.late, step.unit)
+    for event, reason in step.handling.too_late:
+        send_late(step.task.view, [event], step.unit, reason, in_sequence=True)
 
 
 def take_progress(step: FinishedStep) -> None:

@@ -61,6 +61,16 @@ class Emit:
     headers: Sequence[tuple[str, bytes]] = ()
 
 
+@dataclass(slots=True)
+class Late:
+    """Says that an event is in sequence, but came too late in its own time: verbs yield it.
+
+    reason: of what it is too late, for the record in the late topic.
+    """
+
+    reason: str
+
+
 RowChange = Upsert | Delete
 """What a handler does to one row of a read-store table."""
 Output = Upsert | Delete | Emit

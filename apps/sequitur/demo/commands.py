@@ -5,23 +5,27 @@ from pathlib import Path
 
 from sequitur.demo.processes import Child
 
+_APP = "sequitur.flights"
+
 
 def worker(broker: str, folder: Path) -> Child:
     """Start `faust -A sequitur.flights worker`; its tables go to `folder`/worker."""
-    command = [
-        sys.executable,
-        "-m",
-        "faust",
-        "-A",
-        "sequitur.flights",
-        "--datadir",
-        str(folder / "faust"),
-    ]
+    command = [sys.executable, "-m", "faust", "-A", _APP, "--datadir", str(folder / "faust")]
     return Child(
         "worker",
         [*command, "worker", "-l", "info", "--without-web"],
         folder / "worker.log",
         {"SEQUITUR_BROKER": broker, "SEQUITUR_DATADIR": str(folder / "worker")},
+    )
+
+
+def console(broker: str, folder: Path) -> Child:
+    """Start `sequitur console` on a free port; with CONSOLE_TOKEN set one can act there, too."""
+    return Child(
+        "console",
+        [sys.executable, "-m", "sequitur", "console", "-A", _APP, "--port", "0"],
+        folder / "console.log",
+        {"SEQUITUR_BROKER": broker},
     )
 
 

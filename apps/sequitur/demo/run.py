@@ -1,10 +1,12 @@
 """One run of the demo: start every part, send the flights, wait until all is stored, compare."""
 
+import re
 import shutil
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from sequitur.cli.signals import check_interrupted
@@ -72,6 +74,7 @@ class Demo:
         self.display = display
         self._children: dict[str, Child] = {}
         self._moved = (Snapshot(0, 0), time.monotonic())
+        self._told = False
 
     def run(self) -> Outcome:
         """Do it all. Raises ChildFailed, Stuck, LocalError, or what Kafka's client raises."""
@@ -137,6 +140,19 @@ class Demo:
         self._children["worker"] = commands.worker(broker, folder)
         self._children["materializer"] = commands.materializer(broker, folder, self.options.store)
         kafka.wait_for_group(_GROUP, 120, self._check)
+        if find_spec("nicegui") is None:
+            self.display.say('  no console: it needs pip install "sequitur[console]"')
+        else:
+            self._children["console"] = commands.console(broker, folder)
+
+    def _tell_console(self) -> None:
+        """Say where the console is, once it is there."""
+        console = self._children.get("console")
+        if self._told or console is None:
+            return
+        if found := re.search(r"console: (http://\S+)", console.log.read_text()):
+            self.display.say(f"Watch it, and each view, in a browser: {found[1]}")
+            self._told = True
 
     def _replace_worker(self, broker: str) -> None:
         """SIGKILL the worker, delete all that it had on disk, start another one."""
@@ -155,6 +171,7 @@ class Demo:
         kafka, kill_at = Kafka(broker), self.options.kill_worker_at
         while True:
             self._check()
+            self._tell_console()
             if sender.error is not None:
                 raise RuntimeError(f"sending failed: {sender.error}")
             if kill_at is not None and sender.sent >= kill_at * sender.total:

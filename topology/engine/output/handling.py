@@ -22,6 +22,7 @@ from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,
     Emit,
+    Late,
     Upsert,
     acollected,
     check_change,
@@ -48,12 +49,13 @@ NEVER: Mapping[Event, int] = {}
 class Handling:
     """One view's handling of one step: outputs into the unit, stream states and failures counted.
 
-    state_of: stream → its dictionary as JSON before this step, or None. retried: events that failed
-    before → how often they were retried, this time included. states: stream → its dictionary after
-    the step, for the streams that were handled. held: stream → the failure that sets it aside; its
-    later events are not handled. without: the events that failed, and that their streams go on
-    without. unrouted: the event of each message without a destination. formatter: of the view's
-    output records.
+    state_of: stream → its dictionary as JSON before this step, or None. retried: events that
+    failed before → how often they were retried, this time included. states: stream → its
+    dictionary after the step, for the streams that were handled. held: stream → the failure
+    that sets it aside; its later events are not handled. without: the events that failed, and
+    that their streams go on without. too_late: those in sequence that were too late in their
+    own time, and why. unrouted: the event of each message without a destination. formatter: of
+    the view's output records.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Handling:
         self.sent = unit.sent
         self.paths = view.paths
         self.unrouted: list[Event] = []
+        self.too_late: list[tuple[Event, str]] = []
         self.context = NO_HEADERS
         self.refused = view.emitting.refused
 
@@ -157,6 +160,7 @@ class Handling:
         if items.__class__ not in _PLAIN:
             items = each_of(items)
         unrouted: list[Event] = []
+        late: str | None = None
         if self.paths:
             items = follow(self.paths, event, items, unrouted)
         for item in items:
@@ -166,6 +170,8 @@ class Handling:
                 changes.append(item)
             elif kind is Emit:
                 emits.append(self.emitted(event, item))
+            elif kind is Late:
+                late = item.reason
             else:
                 raise HandlerError(
                     f"the handler yielded a {kind.__name__}; yield Upsert, Delete or Emit"
@@ -198,6 +204,8 @@ class Handling:
                 sent.append((topic, out, name, stream, sequence))
         if unrouted:
             self.unrouted += unrouted
+        if late is not None:
+            self.too_late.append((event, late))
         if state is not None:
             self.states[event.stream] = state
         if self.context:

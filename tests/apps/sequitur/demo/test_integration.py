@@ -5,10 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 
+from checkout import chromium
 from sequitur.local.home import ROOT
 from soak.ended import ended, run
 
@@ -38,31 +42,66 @@ def test_a_killed_worker_that_lost_its_data_makes_no_difference(tmp_path: Path) 
     for view in ("departure_board", "aircraft", "carrier_delay"):
         assert any(re.match(rf"  {view}: [\d,]+ received = ", line) for line in lines)
     assert (folder / "flights.sqlite").is_file()
-    assert {path.stem for path in folder.glob("*.log")} == {"broker", "materializer", "worker"}
+    logs = {path.stem for path in folder.glob("*.log")}
+    assert logs == {"broker", "console", "materializer", "worker"}
+    assert "Traceback" not in (folder / "console.log").read_text()
     assert not (folder / "kafka").exists()
     assert left(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("number", "status", "when", "runs"),
-    [(signal.SIGINT, 130, "Sending", 3), (signal.SIGTERM, 143, "Starting Kafka", 1)],
-)
-def test_a_signal_stops_everything_that_was_started(
-    tmp_path: Path, number: signal.Signals, status: int, when: str, runs: int
-) -> None:
-    output = tmp_path / "output"
+@contextmanager
+def running(
+    folder: Path, until: str, *options: str
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A demo that has said something, and all that it has said; afterwards nothing is left."""
+    output = folder / "output"
+    words = [*UNINTERRUPTED, *DEMO, str(folder / "demo"), *options]
     with output.open("wb") as file:
-        demo = subprocess.Popen(
-            [*UNINTERRUPTED, *DEMO, str(tmp_path / "demo")], cwd=ROOT, stdout=file, stderr=file
-        )
+        demo = subprocess.Popen(words, cwd=ROOT, stdout=file, stderr=file)
     try:
-        deadline = time.monotonic() + 120
-        while when not in output.read_text() and time.monotonic() < deadline:
+        deadline = time.monotonic() + 300
+        while until not in output.read_text() and time.monotonic() < deadline:
             assert demo.poll() is None, output.read_text()
             time.sleep(0.2)
-        assert len(left(tmp_path)) >= runs
-        demo.send_signal(number)
-        assert ended(demo, 180, output) == status, output.read_text()
+        yield demo, output.read_text()
     finally:
         demo.kill()
-    assert left(tmp_path) == []
+    assert left(folder) == []
+
+
+def stop(demo: subprocess.Popen[bytes], number: signal.Signals, folder: Path) -> int:
+    demo.send_signal(number)
+    return ended(demo, 180, folder / "output")
+
+
+def test_a_signal_stops_everything_that_was_started(tmp_path: Path) -> None:
+    with running(tmp_path, "Starting Kafka") as (demo, _):
+        assert len(left(tmp_path)) >= 1
+        assert stop(demo, signal.SIGTERM, tmp_path) == 143
+
+
+def test_the_console_shows_aircraft_going_through_until_ctrl_c(tmp_path: Path) -> None:
+    # So slow that the demo outlasts any browser.
+    with running(tmp_path, "in a browser", "--rate", "300") as (demo, said):
+        address = re.search(r"in a browser: (http://127.0.0.1:\d+/)", said)
+        assert address
+        if chromium.missing() is None:
+            _watch(address[1])
+        assert len(left(tmp_path)) >= 4
+        assert stop(demo, signal.SIGINT, tmp_path) == 130
+
+
+def _watch(address: str) -> None:
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=chromium.browser_file(), args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page()
+        page.set_default_timeout(120_000)
+        page.goto(address)
+        row = page.get_by_role("region", name="Views", exact=True).get_by_role("row")
+        processed = row.filter(has_text="departure_board").get_by_role("cell").nth(2)
+        expect(processed).to_have_text(re.compile("[1-9]"), timeout=120_000)
+        first = processed.inner_text()
+        expect(processed).not_to_have_text(first, timeout=120_000)
+        browser.close()

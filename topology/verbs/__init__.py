@@ -1,0 +1,27 @@
+"""Verbs on events that are in order: filter, map, folds and windows, declared as values."""
+
+from topology.verbs.aggregates import Aggregate, count, least, mean, most, total
+from topology.verbs.declared_views import ViewOptions
+from topology.verbs.events import Events, events
+from topology.verbs.folds import EachStream, Fold, Row, Windowed
+from topology.verbs.windows import Windows, hopping, session, tumbling
+
+__all__ = [
+    "Aggregate",
+    "EachStream",
+    "Events",
+    "Fold",
+    "Row",
+    "ViewOptions",
+    "Windowed",
+    "Windows",
+    "count",
+    "events",
+    "hopping",
+    "least",
+    "mean",
+    "most",
+    "session",
+    "total",
+    "tumbling",
+]

@@ -1,0 +1,114 @@
+"""What a fold makes of its events: counts, sums that no order changes, and aggregates of yours."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from topology.model.errors import HandlerError
+from topology.verbs.exact_sum import add_exactly, rounded
+
+T = TypeVar("T")
+S = TypeVar("S")
+R = TypeVar("R")
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Generic[T, S, R]):
+    """How a fold takes one event after the other.
+
+    Attributes:
+        start: makes what there is before the first event; JSON can write it.
+        add: (what there is, event) → what there is then. It may change what it is given.
+        result: what is shown of it.
+        merge: (of the earlier window, of the later) → of both; sessions need it.
+    """
+
+    start: Callable[[], S]
+    add: Callable[[S, T], S]
+    result: Callable[[S], R]
+    merge: Callable[[S, S], S] | None = None
+
+
+def count() -> Aggregate[Any, int, int]:
+    """How many events there are."""
+    return Aggregate(int, lambda n, _: n + 1, lambda n: n, lambda a, b: a + b)
+
+
+def total(of: Callable[[T], Number]) -> Aggregate[T, list[Number], Number]:
+    """The sum of a number of each event, exact until it is shown.
+
+    Args:
+        of: the number of an event: an int or a finite float. Anything else fails the event.
+    """
+    return Aggregate(
+        list, lambda sums, event: add_exactly(sums, _number(of(event))), rounded, _both
+    )
+
+
+def mean(of: Callable[[T], Number]) -> Aggregate[T, list[Any], float | None]:
+    """The mean of a number of each event, None of none; its sum is exact until it is shown.
+
+    Args:
+        of: the number of an event: an int or a finite float. Anything else fails the event.
+    """
+
+    def add(found: list[Any], event: T) -> list[Any]:
+        return [found[0] + 1, add_exactly(found[1], _number(of(event)))]
+
+    def merge(a: list[Any], b: list[Any]) -> list[Any]:
+        return [a[0] + b[0], _both(a[1], b[1])]
+
+    return Aggregate(
+        lambda: [0, []], add, lambda found: rounded(found[1]) / found[0] if found[0] else None,
+        merge,
+    )  # fmt: skip
+
+
+def least(of: Callable[[T], R]) -> Aggregate[T, list[R], R | None]:
+    """The least value of the events, None of none.
+
+    Args:
+        of: the value of an event: numbers or texts, which JSON can write.
+    """
+    return _extreme(of, lambda value, best: value < best)
+
+
+def most(of: Callable[[T], R]) -> Aggregate[T, list[R], R | None]:
+    """The greatest value of the events, None of none.
+
+    Args:
+        of: the value of an event: numbers or texts, which JSON can write.
+    """
+    return _extreme(of, lambda value, best: value > best)
+
+
+def _extreme(
+    of: Callable[[T], R], beats: Callable[[Any, Any], bool]
+) -> Aggregate[T, list[R], R | None]:
+    def better(best: list[R], value: R) -> list[R]:
+        # What is not equal to itself is a NaN, which would hide all that follows.
+        if value != value:
+            raise HandlerError(f"{value!r} has no place in an order: filter such events out")
+        return [value] if not best or beats(value, best[0]) else best
+
+    return Aggregate(
+        list,
+        lambda best, event: better(best, of(event)),
+        lambda best: best[0] if best else None,
+        lambda a, b: better(a, b[0]) if b else a,
+    )
+
+
+def _both(a: list[Number], b: list[Number]) -> list[Number]:
+    for each in b:
+        a = add_exactly(a, each)
+    return a
+
+
+def _number(value: Any) -> Number:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise HandlerError(
+            f"{type(value).__name__} is no number: let `of` return an int or a float"
+        )
+    return value

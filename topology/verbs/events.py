@@ -1,0 +1,199 @@
+"""The verbs on a source's events: `filter`, `map`, `flat_map`, `peek`, and where they end."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Generic, TypeVar, Unpack, overload
+
+from pydantic import TypeAdapter
+from pydantic_core import to_json
+
+from topology.declaration.source import Source
+from topology.declaration.topology import Topology
+from topology.model.changes import Emit, Upsert
+from topology.model.errors import DeclarationError
+from topology.model.event import Event
+from topology.model.names import checked_topic
+from topology.model.table import Table
+from topology.verbs.declared_views import ViewOptions, declare, sends_to
+from topology.verbs.folds import EachStream, Input
+from topology.verbs.steps import Step, Verb, fused, named
+
+T = TypeVar("T")
+U = TypeVar("U")
+Time = datetime | float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events(Generic[T]):
+    """A source's events, in the order of their streams, and the verbs on them.
+
+    Each verb returns another value. Those from one source to a fold, to rows or to a topic are one
+    view: nothing is written between them, and an event that is filtered out has its place in the
+    sequence. A function that raises fails its event, as in a handler.
+    """
+
+    _graph: Topology
+    _source: Source
+    _read: Callable[[Any], T]
+    _time: Callable[[Any], Any] | None = None
+    _steps: tuple[Step, ...] = ()
+
+    def filter(self, predicate: Callable[[T], object]) -> "Events[T]":
+        """Leave out the events that are not meant.
+
+        Args:
+            predicate: a function of the value; what it returns is true of those that stay.
+        """
+        return self._with("filter", predicate)
+
+    def map(self, function: Callable[[T], U]) -> "Events[U]":
+        """Make another value of each.
+
+        Args:
+            function: value → value.
+        """
+        return self._with("map", function)
+
+    def flat_map(self, function: Callable[[T], Iterable[U]]) -> "Events[U]":
+        """Make any number of values of each, in order.
+
+        Args:
+            function: value → values.
+        """
+        return self._with("flat_map", function)
+
+    def peek(self, function: Callable[[T], object]) -> "Events[T]":
+        """Look at each value: for logs and tests, as an event may be handled again after a crash.
+
+        Args:
+            function: a function of the value; what it returns is not used.
+        """
+        return self._with("peek", function)
+
+    def each(self) -> EachStream[T]:
+        """Take each stream by itself, to fold its events."""
+        return EachStream(Input(self._graph, self._source, self._read, self._time, self._steps))
+
+    def to(
+        self,
+        topic: str,
+        *,
+        name: str,
+        key: Callable[[T], str | bytes | None] | None = None,
+        value: Callable[[T], Any] | None = None,
+        **options: Unpack[ViewOptions],
+    ) -> None:
+        """Send each value to a topic, in the commit unit of its event.
+
+        Args:
+            topic: the topic.
+            name: of the view that does it.
+            key: the record's key; the event's stream unless given.
+            value: the record's value, written as JSON unless it is bytes; the value itself unless
+                given.
+            options: what `Topology.view` takes.
+
+        Raises:
+            DeclarationError: a name is taken or no name, or an option is wrong.
+        """
+        checked_topic(topic)
+        run, read = fused(self._steps), self._read
+
+        def send(event: Event) -> Iterator[Emit]:
+            for each in run(read(event.content)):
+                sent = each if value is None else value(each)
+                as_bytes = sent if isinstance(sent, bytes) else to_json(sent)
+                yield Emit(topic, event.stream if key is None else key(each), as_bytes)
+
+        declare(self._graph, name, self._source, named(send, self._steps, "to"), options)
+        sends_to(self._graph, name, topic)
+
+    def to_rows(
+        self,
+        table: str,
+        *,
+        name: str,
+        columns: Mapping[str, Callable[[T], Any]],
+        key: Mapping[str, Callable[[T], Any]] | None = None,
+        **options: Unpack[ViewOptions],
+    ) -> None:
+        """Write a row of a read-store table of each value.
+
+        Args:
+            table: the table.
+            name: of the view that does it.
+            columns: column → a function of the value.
+            key: the primary key's columns, likewise; unless given they are `stream` and `sequence`,
+                the event's own.
+            options: what `Topology.view` takes.
+
+        Raises:
+            DeclarationError: a name is taken or no name, or an option is wrong; or `flat_map` makes
+                several rows of an event, and no key tells them apart.
+        """
+        if key is None and any(verb == "flat_map" for verb, _ in self._steps):
+            raise DeclarationError(
+                f"view {name!r}: flat_map(…) makes several rows of an event; give to_rows(key=…) "
+                "columns that tell them apart"
+            )
+        run, read = fused(self._steps), self._read
+
+        def write(event: Event) -> Iterator[Upsert]:
+            for each in run(read(event.content)):
+                at = (
+                    {"stream": event.stream, "sequence": event.sequence}
+                    if key is None
+                    else {column: function(each) for column, function in key.items()}
+                )
+                yield Upsert(table, at, {column: of(each) for column, of in columns.items()})
+
+        declare(self._graph, name, self._source, named(write, self._steps, "to_rows"), options)
+        if key is None:
+            self._graph.add_table(name, Table(table, {"stream": str, "sequence": int}, {}))
+
+    def _with(self, verb: Verb, function: Callable[[T], Any]) -> "Events[Any]":
+        if not callable(function):
+            raise DeclarationError(f"{verb}({function!r:.100}): give a function of the value")
+        return replace(self, _steps=(*self._steps, (verb, function)))
+
+
+@overload
+def events(
+    topology: Topology, source: Source, *, time: Callable[[Any], Time] | None = None
+) -> Events[Any]: ...
+@overload
+def events(
+    topology: Topology, source: Source, *, of: type[T], time: Callable[[T], Time] | None = None
+) -> Events[T]: ...
+def events(
+    topology: Topology,
+    source: Source,
+    *,
+    of: Any = None,
+    time: Callable[[Any], Time] | None = None,
+) -> Events[Any]:
+    """Take the events of a source, for verbs.
+
+    Args:
+        topology: the source's.
+        source: what `Topology.source` returned.
+        of: the type of the events' content: a dataclass, a TypedDict or a model of pydantic, which
+            the content is checked and made into; as the inspector made it unless given.
+        time: a function of that to when it happened: a datetime with a time zone, or seconds since
+            1970. Windows need it.
+
+    Raises:
+        DeclarationError: the source is another topology's, or the type is none that can be read.
+    """
+    if topology.sources.get(source.name) is not source:
+        raise DeclarationError(
+            f"events({source.name!r}): the source is not one of topology {topology.name!r}"
+        )
+    try:
+        read = (lambda content: content) if of is None else TypeAdapter(of).validate_python
+    except Exception as error:
+        raise DeclarationError(
+            f"events(of={of!r}): no type that content is read into: {error}"
+        ) from None
+    return Events(topology, source, read, time)

@@ -1,0 +1,151 @@
+"""One stream's windows: what each event changes in them. Pure: state in, state and results out.
+
+The state is a dictionary that JSON can write: `clock`, the latest time that the stream has reached
+(ms), `last`, the sequence of its last event, `missing`, how many were given up before the next
+session, and `windows`, start → [end, aggregate, missing].
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from topology.verbs.aggregates import Aggregate
+from topology.verbs.windows import Windows
+
+R = TypeVar("R")
+
+EVER = 2**62
+"""The end of what no time ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded(Generic[R]):
+    """A window as an event leaves it.
+
+    start, end: ms since 1970; the end of a session moves with it. value: the aggregate's result,
+    None where the window is gone: a session that became part of another one, or begins earlier now.
+    final: whether the stream has passed it. missing: how many events were given up before those
+    that are in it.
+    """
+
+    start: int
+    end: int
+    value: R | None
+    final: bool
+    missing: int
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFold:
+    """How a stream's events change its windows.
+
+    windows: None for one that lasts as long as the stream. keep: ms for which a window that is
+    final may still be revised. step: between neighbouring sequences. first: the sequence before the
+    first, None where streams may begin anywhere or numbers are no count.
+    """
+
+    windows: Windows | None
+    aggregate: Aggregate[Any, Any, Any]
+    keep: int = 0
+    step: int = 1
+    first: int | None = None
+    counts: bool = True
+
+    def take(
+        self, state: dict[str, Any], sequence: int, time: int, values: Iterable[Any], closes: bool
+    ) -> tuple[list[Folded[Any]], str | None]:
+        """Take one event over into the state.
+
+        time: of the event. values: what the verbs before have left of it, none or more. closes:
+        whether it ends its stream.
+
+        Returns:
+            The windows that it changes, or makes final; and the start of one that was there too
+            long ago to be revised, in ms, if the event belongs to such a one.
+        """
+        windows: dict[str, list[Any]] = state.setdefault("windows", {})
+        before: int = state.get("clock", -EVER)
+        missing = self._missing(state, sequence) + state.pop("missing", 0)
+        values = list(values)
+        changed: dict[str, None] = {}
+        gone: list[Folded[Any]] = []
+        beyond: str | None = None
+        if missing and not values and self.windows is not None and self.windows.merging:
+            # An event that the verbs have left out makes no session, and makes none longer.
+            if touching := list(_touching(windows, time, time)):
+                key = str(max(touching))
+                windows[key][2] += missing
+                changed[key] = None
+            else:
+                state["missing"] = missing
+        elif values or missing:
+            for start, end in [(0, EVER)] if self.windows is None else self.windows.of(time):
+                if self.windows is not None and self.windows.merging:
+                    start, end, merged = self._merge(windows, start, end)
+                    gone += merged
+                key = str(start)
+                if key not in windows:
+                    if end + self.keep <= before:
+                        beyond = beyond or key
+                        continue
+                    windows[key] = [end, self.aggregate.start(), 0]
+                window = windows[key]
+                for value in values:
+                    window[1] = self.aggregate.add(window[1], value)
+                window[2] += missing
+                changed[key] = None
+        clock = state["clock"] = max(before, time)
+        reached = EVER if closes else clock
+        for key, (end, *_) in windows.items():
+            if before < end <= reached:
+                changed[key] = None
+        rows = [
+            Folded(int(key), end, self.aggregate.result(kept), end <= reached, lost)
+            for key, (end, kept, lost) in sorted(
+                ((key, windows[key]) for key in changed), key=lambda each: int(each[0])
+            )
+        ]
+        for key in [key for key, (end, *_) in windows.items() if end + self.keep <= clock]:
+            del windows[key]
+        stay = {row.start for row in rows}
+        return [*(each for each in gone if each.start not in stay), *rows], beyond
+
+    def _missing(self, state: dict[str, Any], sequence: int) -> int:
+        """How many events are missing before this one; 0 where nobody can know."""
+        last = state.get("last", self.first)
+        state["last"] = sequence
+        if last is None or not self.counts:
+            return 0
+        missing: int = (sequence - last) // self.step - 1
+        return max(0, missing)
+
+    def _merge(
+        self, windows: dict[str, list[Any]], start: int, end: int
+    ) -> tuple[int, int, list[Folded[Any]]]:
+        """Make one window of all sessions that this one touches: (start, end, those that go)."""
+        touching = sorted(_touching(windows, start, end))
+        if not touching:
+            return start, end, []
+        gone: list[Folded[Any]] = []
+        whole: list[Any] | None = None
+        merge = self.aggregate.merge
+        assert merge is not None
+        for other in touching:
+            found = windows.pop(str(other))
+            gone.append(Folded(other, found[0], None, False, 0, gone=True))
+            whole = (
+                found
+                if whole is None
+                else [max(whole[0], found[0]), merge(whole[1], found[1]), whole[2] + found[2]]
+            )
+        assert whole is not None
+        start, whole[0] = min(start, touching[0]), max(end, whole[0])
+        windows[str(start)] = whole
+        return start, whole[0], gone
+
+
+def _touching(windows: dict[str, list[Any]], start: int, end: int) -> Iterator[int]:
+    for key, (other_end, *_) in windows.items():
+        if int(key) <= end and start <= other_end:
+            yield int(key)
