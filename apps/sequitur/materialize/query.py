@@ -161,7 +161,7 @@ def materialize(
     checkpoint = Checkpoint(spark, settings.checkpoint)
     # A partition whose records Spark lets several tasks read is put together in the driver.
     whole = _SPLITTING.isdisjoint(map(str.lower, settings.kafka))
-    local = spark.sparkContext.master.partition("[")[0] == "local"
+    local = (spark.sparkContext.master or "").partition("[")[0] == "local"
     large = settings.large or (None if local else LARGE)
     is_large = BatchSizes(checkpoint, large) if large and whole else None
     writer = Writer(sink, on_dead, report.done, is_large)
