@@ -189,10 +189,10 @@ class ReplayLog:
         """
         total = 0
         with self._reading(query) as (connection, found, fitted, limit):
-            for period in found:
+            for period, behind in found:
                 limit.begin_statement()
                 asked = select(func.count()).select_from(period.table)
-                condition = matching(period, fitted, self._postgres)
+                condition = matching(period, fitted, behind, self._postgres)
                 total += connection.execute(asked.where(condition)).scalar_one()
         return total
 
@@ -209,11 +209,12 @@ class ReplayLog:
         """
         limit, messages, size = min(max(limit, 1), MOST), list[CapturedMessage](), 0
         with self._reading(query) as (connection, found, fitted, time_limit):
-            for period in found:
+            for period, behind in found:
                 time_limit.begin_statement()
                 of = period.table.c
                 asked = select(*(each for each in of if content or each.name != "value"))
-                asked = asked.where(matching(period, fitted, self._postgres)).order_by(of.id)
+                condition = matching(period, fitted, behind, self._postgres)
+                asked = asked.where(condition).order_by(of.id)
                 # Large messages are not in memory all at once.
                 rows = connection.execute(
                     asked.limit(limit - len(messages)), execution_options={"yield_per": _CHUNK}
@@ -267,19 +268,22 @@ class ReplayLog:
     @contextmanager
     def _reading(
         self, query: Query
-    ) -> Iterator[tuple[Connection, list[Period], Query, QueryLimit]]:
-        """The periods to look into, as they are at one moment."""
+    ) -> Iterator[tuple[Connection, list[tuple[Period, int]], Query, QueryLimit]]:
+        """The periods to look into, and the ids behind them, as they are at one moment."""
         with self.engine.connect() as connection:
             if self._postgres:
                 connection.execution_options(isolation_level="REPEATABLE READ")
+            else:
+                connection.exec_driver_sql("BEGIN")
+            last: int = connection.execute(select(END.c.id)).scalar_one()
             there = periods(connection)
             kinds = self._declared(there)
             fitted = replace(query, where=tuple(each.fitted(kinds) for each in query.where))
-            ends = [*(each.first_id for each in there[1:]), None]
+            ends = [*(each.first_id for each in there[1:]), last + 1]
             found = [
-                period
-                for period, end in zip(there, ends, strict=False)
-                if (end is None or end > query.after + 1)
+                (period, behind)
+                for period, behind in zip(there, ends, strict=False)
+                if behind > query.after + 1
                 and (query.through is None or period.first_id <= query.through)
                 and may_have(period, query)
             ]
@@ -288,7 +292,7 @@ class ReplayLog:
                 with limit.watching():
                     yield connection, found, fitted, limit
             except (OperationalError, ProgrammingError) as error:
-                gone = any(str(each.table.name) in str(error.orig) for each in found)
+                gone = any(str(each.table.name) in str(error.orig) for each, _ in found)
                 if not gone:
                     raise
                 raise ReplayError("retention took a part while it was read: ask again") from error

@@ -174,6 +174,14 @@ class Replays:
         with self.engine.connect() as connection:
             return list(connection.execute(asked.order_by(REPLAYS.c.created)).scalars())
 
+    def open(self) -> dict[str, tuple[int, int]]:
+        """State → how many replays are in it, and the messages that they have left."""
+        of = REPLAYS.c
+        asked = select(of.state, func.count(), func.sum(of["count"] - of.done))
+        asked = asked.where(of.state.not_in(_ENDED)).group_by(of.state)
+        with self.engine.connect() as connection:
+            return {row[0]: (row[1], int(row[2])) for row in connection.execute(asked)}
+
     def history(self, id: str) -> list[Done]:
         """What was done to a replay, in order."""
         of = ACTIONS.c

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Engine, update
+from sqlalchemy import Connection, Engine, event, update
 
 from stores.db.engines import open_engine
 from stores.locks.lease import Lease
@@ -216,6 +216,39 @@ class ReplayLogContract:
         log.append("moves", messages(1), {})
         assert [each.messages for each in log.retain(3600)] == [1, 1, 1]
         assert log.end() == 7
+
+    @pytest.mark.parametrize(
+        ("query", "field"),
+        [
+            ({"where": [["delay", ">=", 0]]}, 1),
+            ({"where": [["delay", ">=", 0]], "topics": ["moves"], "through": 300}, 1),
+            ({"where": [["tail", "^=", "N"]], "topics": ["moves"], "since": 1.0}, 0),
+        ],
+    )
+    def test_a_count_by_a_field_topics_and_times_reads_no_message(
+        self, log: ReplayLog, engine: Engine, query: dict[str, Any], field: int
+    ) -> None:
+        log.append("moves", messages(300), {})
+        statements = list[tuple[str, Any]]()
+
+        @event.listens_for(engine, "before_cursor_execute")
+        def note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
+            statements.append((statement, parameters))
+
+        assert log.count(Query.from_json(query)) == 300
+        (counting,) = (each for each in statements if "count(*)" in each[0])
+        with engine.connect() as connection:
+            if engine.dialect.name == "postgresql":
+                own = connection.execution_options(isolation_level="AUTOCOMMIT")
+                own.exec_driver_sql("VACUUM ANALYZE sequitur_replay_1")
+                own.exec_driver_sql("SET enable_seqscan = off")
+                own.exec_driver_sql("SET enable_bitmapscan = off")
+                plan = own.exec_driver_sql(f"EXPLAIN {counting[0]}", counting[1])
+                wanted = f"Index Only Scan using sequitur_replay_1_field_{field}"
+            else:
+                plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {counting[0]}", counting[1])
+                wanted = f"USING COVERING INDEX sequitur_replay_1_field_{field}"
+            assert wanted in str(plan.all())
 
     def test_the_database_ends_a_query_that_takes_too_long(
         self, log: ReplayLog, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,19 @@ async def test_a_crash_at_any_step_loses_nothing_and_repeats_nothing(
         found = replays.get(id)
         assert (found.state, found.done) == (ReplayState.DONE, 20)
     assert at > 12
+
+
+async def test_no_more_than_a_page_s_bytes_are_held_however_large_messages_are(
+    replays: Replays, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stores.replay.log._BYTES", 50_000)
+    replays.log.append("large", messages(60, topic="large", value=b"x" * 9_000), {})
+    broker, sizes = Broker(), list[int]()
+    broker.meanwhile = lambda: sizes.append(len(broker.got))
+    asked_for = asked(Query(topics=("large",)), targets={"*": "again"})
+    await run(replays, started(replays, asked_for), broker, page=1_000)
+    assert len(broker.got) == 60
+    assert max(after - before for before, after in pairwise([0, *sizes])) == 6
 
 
 @pytest.mark.parametrize("action", [ReplayAction.PAUSE, ReplayAction.CANCEL])

@@ -78,6 +78,7 @@ def test_verbs_between_a_source_and_rows_are_one_view() -> None:
     delays = {key: row["delay"] for key, row in driver.table("departures").items()}
     assert delays == {("N1", 1): 0.0, ("N1", 3): 3.5}
     assert seen == [1, 3]
+    assert "View departures: filter → peek → map → to_rows" in str(topology.describe())
     # What is filtered out has its place in the sequence.
     assert driver.last("departures", "N1") == 3
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from sequitur.cli.options import COUNT, FILE, properties_option
+from sequitur.cli.options import COUNT, FILE, metrics_option, properties_option
 from sequitur.cli.running import TOKEN_LENGTH, run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
@@ -47,7 +47,8 @@ def _who(command: Callable[..., int]) -> Callable[..., int]:
 @click.command()
 @_file
 @properties_option
-def serve(file: Path, kafka_properties: Path | None) -> int:
+@metrics_option
+def serve(file: Path, kafka_properties: Path | None, metrics: str | None) -> int:
     """Serve queries, replays and recoveries over HTTP, and carry them out.
 
     /openapi.json describes it. Start any number: one of them runs a replay, another
@@ -60,6 +61,7 @@ def serve(file: Path, kafka_properties: Path | None) -> int:
         from sequitur.replay.server.application import is_loopback
         from sequitur.replay.server.application import serve as serve_http
         from sequitur.replay.server.control_topic import ControlTopic
+        from sequitur.replay.server.pages import ServerPages
         from sequitur.replay.server.service import Service
         from sequitur.replay.server.work import ReplayWork
         from stores.replay.recoveries import ROUTER as THROUGH
@@ -99,7 +101,8 @@ def serve(file: Path, kafka_properties: Path | None) -> int:
                 control = ControlTopic(service, kafka, server.requests)
                 working.append(asyncio.create_task(control.run(stopped)))
             try:
-                await serve_http(routes, secret, *where, stopped, open_reading=opened)
+                async with ServerPages(recoveries, service, kafka).at(metrics):
+                    await serve_http(routes, secret, *where, stopped, open_reading=opened)
             finally:
                 stopped.set()
                 await asyncio.gather(*working)

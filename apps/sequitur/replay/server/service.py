@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -54,6 +55,8 @@ class Service:
         self._replays = Replays(self._log)
         self._applications = applications
         self._querying = asyncio.Semaphore(_AT_ONCE)
+        self.took: Callable[[float], None] = lambda seconds: None
+        """Is told of the time of each query."""
 
     def routes(self) -> list[Route]:
         """All routes."""
@@ -249,7 +252,9 @@ class Service:
                 await self._querying.acquire()
         except TimeoutError:
             raise Busy(f"{_AT_ONCE} queries have been under way for {_WAIT:.0f} s") from None
+        begun = time.monotonic()
         try:
             return await asyncio.to_thread(work)
         finally:
+            self.took(time.monotonic() - begun)
             self._querying.release()

@@ -77,7 +77,7 @@ def test_what_fails_waits_in_order_until_it_is_let_go_whoever_is_killed(
         return [orjson.loads(line)["n"] for line in found]
 
     def wait_until(true: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not true():
             assert time.monotonic() < end, (came(), came("errors"))
             time.sleep(0.05)
