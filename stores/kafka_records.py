@@ -13,6 +13,8 @@ from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import _MemoryRecordsPy
 
+import stores.kafka_topics  # noqa: F401  # no client makes topics by asking for them
+
 PartitionRecords: Any = fetcher.PartitionRecords
 MemoryRecords: Any = fetcher.MemoryRecords
 

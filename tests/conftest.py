@@ -5,6 +5,7 @@ Hypothesis tries the same 50 examples on every run, 2,000 new ones by SEQUITUR_H
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,23 @@ class BrokerAddress:
     """The broker of this test run; tests neither stop it nor rely on what others left in it."""
 
     address: str
+
+
+def make_topics(address: str, *topics: NewTopic) -> None:
+    """Make topics of a broker, and wait until it shows them: its answer comes a moment before."""
+    admin = AdminClient({"bootstrap.servers": address})
+    for made in admin.create_topics(list(topics)).values():
+        made.result(60)
+    end = time.monotonic() + 60
+    for topic in topics:
+        while not _is_there(admin, topic.topic):
+            assert time.monotonic() < end, f"topic {topic.topic} was made and is not there"
+            time.sleep(0.02)
+
+
+def _is_there(admin: AdminClient, topic: str) -> bool:
+    found = admin.list_topics(topic, timeout=60).topics[topic]
+    return found.error is None and bool(found.partitions)
 
 
 class _RunBroker:
@@ -193,10 +211,7 @@ def create_topics(broker: BrokerAddress) -> Callable[[dict[str, int]], None]:
     """{name: partitions} → these topics, once they are there."""
 
     def create(names: dict[str, int]) -> None:
-        admin = AdminClient({"bootstrap.servers": broker.address})
-        made = admin.create_topics([NewTopic(name, count, 1) for name, count in names.items()])
-        for future in made.values():
-            future.result(30)
+        make_topics(broker.address, *(NewTopic(name, count, 1) for name, count in names.items()))
 
     return create
 

@@ -11,6 +11,7 @@ import pytest
 
 from checkout.checks import pytest_arguments
 from sequitur.local.home import ROOT
+from tests import spread
 from tests.progress import Progress
 
 TESTS = """
@@ -66,3 +67,12 @@ def test_what_runs_is_told_before_it_ends(capsys: pytest.CaptureFixture[str]) ->
         told += capsys.readouterr().out
     progress.pytest_sessionfinish()
     assert "[   0 of 7, 0:00] running: test_it.py::test_long (0 s)\n" in told
+
+
+def test_files_that_share_a_start_are_there_and_handed_out_together() -> None:
+    config: Any = SimpleNamespace(getvalue=lambda name: ["popen"])
+    for files in spread.SHARED.values():
+        assert all((ROOT / file).is_file() for file in files)
+        scheduler = spread.pytest_xdist_make_scheduler(config, None)
+        assert len({scheduler._split_scope(f"{file}::test[a::b]") for file in files}) == 1
+    assert scheduler._split_scope("tests/test_progress.py::test") == "tests/test_progress.py"

@@ -39,6 +39,7 @@ INGEST, COUNT, COUNTED = 35_000, 1.0, 10_000_000
 QUERIES: Mapping[str, dict[str, Any]] = {
     "a text, one message of 4,000": {"where": [["tail", "=", "N7"]]},
     "a number, nearly all of them": {"where": [["delay", ">=", 0]]},
+    "a number, in a topic": {"where": [["delay", ">=", 0]], "topics": ["moves"]},
     "two fields": {"where": [["tail", "=", "N7"], ["delay", ">", 60]]},
     "a stream, ten sequences": {"streams": ["N7"], "sequences": [10, 19]},
 }

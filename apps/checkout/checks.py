@@ -58,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options, others = parser.parse_known_args(arguments)
     interrupted_by(signal.SIGTERM)
+    # What tests start imports the project again and again: compiled once is a quarter of that.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not options.fast:
         rabbitmq.install()
         chromium.install()
@@ -77,7 +79,8 @@ def pytest_arguments(fast: bool) -> list[str]:
     """How pytest is run: side by side, a file in one process, and seen to move."""
     # What waits leaves room for more workers than cores; servers and Spark take cores of their own.
     arguments = ["-n", "4" if fast else "3", "--dist", "loadfile", "--no-loadscope-reorder"]
-    arguments += ["-p", "tests.progress", "-o", "console_output_style=classic", "--durations", "15"]
+    arguments += ["-p", "tests.progress", "-p", "tests.spread", "--durations", "15"]
+    arguments += ["-o", "console_output_style=classic"]
     return [*arguments, "-m", "not integration"] if fast else arguments
 
 

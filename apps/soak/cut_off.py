@@ -13,6 +13,7 @@ from typing import Any
 
 from sequitur.cli.main import main
 from stores.sinks.delta.sink import DeltaSink
+from stores.sinks.sql.postgres_staging import PostgresTransaction
 from stores.sinks.sql.sink import SqlSink
 from stores.sinks.sql.transaction import SqlTransaction
 
@@ -26,6 +27,8 @@ SQL_STEPS = (
     "save_batch",
     "apply",
 )
+STAGED_STEPS = ("write_staged", "save_positions", "save_dead", "save_batch", "drop_stages")
+"""Of a batch that executors have folded."""
 DELTA_STEPS = ("_make_tables", "_begin", "_write_rows", "_save_dead", "_save_progress", "apply")
 
 
@@ -50,6 +53,7 @@ if __name__ == "__main__":
     for owner, steps in (
         (SqlTransaction, SQL_STEPS[:-1]),
         (SqlSink, SQL_STEPS[-1:]),
+        (PostgresTransaction, STAGED_STEPS),
         (DeltaSink, DELTA_STEPS),
     ):
         if name in steps:

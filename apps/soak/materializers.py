@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from sequitur.local.home import ROOT
 from sequitur.local.process import spawn, tail
-from soak.cut_off import DELTA_STEPS, SQL_STEPS
+from soak.cut_off import DELTA_STEPS, SQL_STEPS, STAGED_STEPS
 from soak.ended import ended, stacks
 
 PATIENCE = 300.0
@@ -32,6 +32,8 @@ class Materializer:
         self.topic = topic
         self.what: list[str] = []
         """Words of the command line in place of --topics."""
+        self.on_executors = False
+        """Whether Spark's executors write all batches, into a store that takes them so."""
         self.checkpoint = folder / "checkpoint"
         self.status = folder / "status.json"
         self.log = folder / "log"
@@ -40,6 +42,8 @@ class Materializer:
     @property
     def steps(self) -> tuple[str, ...]:
         """The sink's, between any two of which it may be killed."""
+        if self.on_executors:
+            return STAGED_STEPS
         return DELTA_STEPS if self.url.startswith("delta") else SQL_STEPS
 
     def start(self, *options: str, cut: tuple[str, str, int] | None = None) -> None:
@@ -48,6 +52,7 @@ class Materializer:
         module = ["sequitur", "materialize"] if cut is None else ["soak.cut_off", *map(str, cut)]
         command = [sys.executable, "-m", *module, "--broker", self.broker, "--read-store", self.url]
         command += self.what or ["--topics", self.topic]
+        command += ["--executors-from", "1"] if self.on_executors else []
         command += ["--checkpoint", str(self.checkpoint), "--status", str(self.status)]
         with self.log.open("ab") as output:
             self.process = spawn(

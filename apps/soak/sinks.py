@@ -60,6 +60,7 @@ def run_round(broker: Broker, kind: str, folder: Path, seed: int, kills: int) ->
 
 def _harm(materializer: Materializer, chance: random.Random) -> str:
     """Run it until it is killed at a step, or for a while."""
+    materializer.on_executors = materializer.url.startswith("postgres") and chance.random() < 0.5
     if chance.random() < 0.2:
         materializer.lose_checkpoint()
         done = "checkpoint lost, "

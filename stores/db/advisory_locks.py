@@ -25,10 +25,15 @@ class AdvisoryLock(IntEnum):
 
 
 class ReadStoreLock(IntEnum):
-    """Locks of two keys, which are apart from those of one; the second key is a hash."""
+    """Locks of two keys, which are apart from those of one.
+
+    The second key is a hash, that of `STAGES` the process of the server that a writer is
+    connected to.
+    """
 
     STORE = 0x5E9018
     SHADOW = 0x5E9019
+    STAGES = 0x5E901A
 
 
 def reader_lock(log: str) -> int:

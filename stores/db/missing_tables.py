@@ -1,7 +1,9 @@
 """Tables and indices are made where they are not there, by whoever comes first."""
 
-from sqlalchemy import Connection, MetaData, inspect
-from sqlalchemy.schema import CreateIndex, CreateTable
+from typing import Any
+
+from sqlalchemy import Column, Connection, MetaData, inspect
+from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from stores.db.advisory_locks import AdvisoryLock, lock_until_commit
 
@@ -27,6 +29,34 @@ def create_missing(connection: Connection, metadata: MetaData, lock: AdvisoryLoc
             if index.name in missing:
                 connection.execute(CreateIndex(index, if_not_exists=True))
     return missing
+
+
+def add_missing_column(
+    connection: Connection, column: "Column[Any]", default: str, lock: AdvisoryLock
+) -> None:
+    """Add a column to a table that an older version made, in the connection's transaction.
+
+    Args:
+        connection: which writes.
+        column: of its table, which is there.
+        default: SQL of what it has in the rows that are there.
+        lock: as of `create_missing`.
+    """
+
+    def is_missing() -> bool:
+        return column.name not in {
+            each["name"] for each in inspect(connection).get_columns(column.table.name)
+        }
+
+    if not is_missing():
+        return
+    lock_until_commit(connection, lock)
+    if is_missing():
+        quoted = connection.dialect.identifier_preparer
+        what = CreateColumn(column).compile(dialect=connection.dialect)
+        connection.exec_driver_sql(
+            f"ALTER TABLE {quoted.format_table(column.table)} ADD COLUMN {what} DEFAULT {default}"
+        )
 
 
 def _missing(connection: Connection, metadata: MetaData) -> set[str]:

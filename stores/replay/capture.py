@@ -5,6 +5,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from stores.replay.log import ReplayLog
 from stores.replay.message import CapturedMessage, Value
@@ -13,6 +14,7 @@ from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import InboundMessage
 from stores.segments.owned_work import OwnedWork
 from stores.segments.transports.transport import Inbound, Recognising
+from topology.model.ending import end_tasks
 from topology.model.origin_headers import ORIGIN
 from topology.model.replay_headers import is_replayed
 
@@ -67,10 +69,16 @@ class TopicCapture(OwnedWork):
         self._log, self._inbound, self._find, self._site = log, inbound, find, site
         self._limits = limits
         self._known: str | None = None
+        self._ahead: asyncio.Task[_Batch] | None = None
         self.counts: Counter[str] = Counter()
 
     def __str__(self) -> str:
         return self._inbound.topic
+
+    async def behind(self) -> dict[int, int]:
+        """Partition → records that are not captured, as far as the transport knows."""
+        behind = getattr(self._inbound, "records_behind", None)
+        return {} if behind is None else await behind()
 
     def _own(self) -> SegmentOwner | None:
         return self._ledger.own_end(str(self), self._holder)
@@ -94,27 +102,39 @@ class TopicCapture(OwnedWork):
             )
 
     async def _work(self, owner: SegmentOwner, wait: float) -> int:
-        messages = await self._batch(wait)
-        await self._recognise()
-        if messages:
-            await asyncio.to_thread(self._keep_all, owner, messages)
-            await self._inbound.acknowledge(_behind(messages))
-        return len(messages)
+        ahead, self._ahead = self._ahead, None
+        batch = await (self._read(wait) if ahead is None else ahead)
+        if batch.read:
+            # While the database writes one, the next one is read.
+            self._ahead = asyncio.create_task(self._read(wait))
+            await asyncio.to_thread(
+                self._log.append, str(self), batch.kept, batch.behind, owner.check
+            )
+            self.counts["captured"] += len(batch.kept)
+            self.counts["replayed"] += batch.read - len(batch.kept)
+            await self._inbound.acknowledge(batch.behind)
+        return batch.read
 
     async def _disconnect(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            await end_tasks(ahead)
         await self._inbound.stop()
 
-    def _keep_all(self, owner: SegmentOwner, messages: Sequence[InboundMessage]) -> None:
+    async def _read(self, wait: float) -> "_Batch":
+        messages = await self._poll(wait)
+        await self._recognise()
+        return await asyncio.to_thread(self._captured, messages)
+
+    def _captured(self, messages: Sequence[InboundMessage]) -> "_Batch":
         kept = [
             captured(each, self._site, self._find)
             for each in messages
             if not is_replayed(each.headers)
         ]
-        self._log.append(str(self), kept, _behind(messages), owner.check)
-        self.counts["captured"] += len(kept)
-        self.counts["replayed"] += len(messages) - len(kept)
+        return _Batch(len(messages), kept, _behind(messages))
 
-    async def _batch(self, wait: float) -> list[InboundMessage]:
+    async def _poll(self, wait: float) -> list[InboundMessage]:
         found: list[InboundMessage] = []
         filling = OpenBatch(self._limits)
         while not filling.is_full(now := time.monotonic()):
@@ -139,6 +159,14 @@ class TopicCapture(OwnedWork):
     def _partitions(self) -> Sequence[int]:
         numbers = getattr(self._inbound, "partition_numbers", tuple)
         return sorted(numbers())
+
+
+class _Batch(NamedTuple):
+    """read: how many messages were read. kept: those that are captured. behind: the positions."""
+
+    read: int
+    kept: list[CapturedMessage]
+    behind: dict[int, int]
 
 
 def captured(message: InboundMessage, site: str, find: Find) -> CapturedMessage:

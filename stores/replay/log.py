@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.exc import OperationalError, ProgrammingError
@@ -15,6 +16,7 @@ from stores.db.missing_tables import create_missing
 from stores.replay.errors import ReplayError
 from stores.replay.message import CapturedMessage, FieldKind
 from stores.replay.query import Query
+from stores.replay.query_limit import QueryLimit
 from stores.replay.retention import Hole, holes, note_lost, retain
 from stores.replay.tables import (
     END,
@@ -57,11 +59,22 @@ class ReplayLog:
     def __init__(self, engine: Engine, fields: Mapping[str, FieldKind] | None = None) -> None:
         self.engine, self.fields = engine, dict(fields or {})
         self._postgres = engine.dialect.name == "postgresql"
+        self._seconds: float | None = None
         for name in self.fields:
             if not _NAME.fullmatch(name):
                 raise ReplayError(
                     f"field {name!r}: a name has small letters, digits and _, at most 40"
                 )
+
+    def limited(self, seconds: float) -> Self:
+        """This log, whose counts and pages end with a ReplayError if they take longer.
+
+        Args:
+            seconds: each of them may take.
+        """
+        found = copy(self)
+        found._seconds = seconds
+        return found
 
     def create(self) -> None:
         """Make the tables that are missing."""
@@ -169,12 +182,17 @@ class ReplayLog:
             return self._declared(periods(connection))
 
     def count(self, query: Query) -> int:
-        """Count what a query finds. Raises ReplayError: it asks for a field that is not there."""
+        """Count what a query finds.
+
+        Raises:
+            ReplayError: it asks for a field that is not there, or takes too long.
+        """
         total = 0
-        with self._reading(query) as (connection, found, fitted):
-            for period in found:
+        with self._reading(query) as (connection, found, fitted, limit):
+            for period, behind in found:
+                limit.begin_statement()
                 asked = select(func.count()).select_from(period.table)
-                condition = matching(period, fitted, self._postgres)
+                condition = matching(period, fitted, behind, self._postgres)
                 total += connection.execute(asked.where(condition)).scalar_one()
         return total
 
@@ -187,14 +205,16 @@ class ReplayLog:
             content: whether to read the content.
 
         Raises:
-            ReplayError: it asks for a field that is not there.
+            ReplayError: it asks for a field that is not there, or takes too long.
         """
         limit, messages, size = min(max(limit, 1), MOST), list[CapturedMessage](), 0
-        with self._reading(query) as (connection, found, fitted):
-            for period in found:
+        with self._reading(query) as (connection, found, fitted, time_limit):
+            for period, behind in found:
+                time_limit.begin_statement()
                 of = period.table.c
                 asked = select(*(each for each in of if content or each.name != "value"))
-                asked = asked.where(matching(period, fitted, self._postgres)).order_by(of.id)
+                condition = matching(period, fitted, behind, self._postgres)
+                asked = asked.where(condition).order_by(of.id)
                 # Large messages are not in memory all at once.
                 rows = connection.execute(
                     asked.limit(limit - len(messages)), execution_options={"yield_per": _CHUNK}
@@ -212,12 +232,15 @@ class ReplayLog:
         found = self.page(Query(after=id - 1, through=id), 1).messages
         return found[0] if found else None
 
-    def retain(self, seconds: float, *, dry_run: bool = False) -> list[Hole]:
+    def retain(
+        self, seconds: float, *, dry_run: bool = False, now: int | None = None
+    ) -> list[Hole]:
         """Drop the periods that ended longer ago than this.
 
         Args:
             seconds: to keep what was captured; periods go whole, so up to a day more.
             dry_run: only say what would go.
+            now: in milliseconds since 1970; None: by the database's clock.
 
         Returns:
             What is gone.
@@ -225,7 +248,7 @@ class ReplayLog:
         Raises:
             ReplayError: somebody reads what is to go, and does not end.
         """
-        return retain(self.engine, seconds, dry_run)
+        return retain(self.engine, seconds, dry_run, now)
 
     def holes(self, query: Query) -> list[Hole]:
         """What retention took of the topics and positions that a query names.
@@ -243,26 +266,33 @@ class ReplayLog:
         return kinds | self.fields
 
     @contextmanager
-    def _reading(self, query: Query) -> Iterator[tuple[Connection, list[Period], Query]]:
-        """The periods to look into, as they are at one moment."""
+    def _reading(
+        self, query: Query
+    ) -> Iterator[tuple[Connection, list[tuple[Period, int]], Query, QueryLimit]]:
+        """The periods to look into, and the ids behind them, as they are at one moment."""
         with self.engine.connect() as connection:
             if self._postgres:
                 connection.execution_options(isolation_level="REPEATABLE READ")
+            else:
+                connection.exec_driver_sql("BEGIN")
+            last: int = connection.execute(select(END.c.id)).scalar_one()
             there = periods(connection)
             kinds = self._declared(there)
             fitted = replace(query, where=tuple(each.fitted(kinds) for each in query.where))
-            ends = [*(each.first_id for each in there[1:]), None]
+            ends = [*(each.first_id for each in there[1:]), last + 1]
             found = [
-                period
-                for period, end in zip(there, ends, strict=False)
-                if (end is None or end > query.after + 1)
+                (period, behind)
+                for period, behind in zip(there, ends, strict=False)
+                if behind > query.after + 1
                 and (query.through is None or period.first_id <= query.through)
                 and may_have(period, query)
             ]
+            limit = QueryLimit(connection, self._seconds)
             try:
-                yield connection, found, fitted
+                with limit.watching():
+                    yield connection, found, fitted, limit
             except (OperationalError, ProgrammingError) as error:
-                gone = any(str(each.table.name) in str(error.orig) for each in found)
+                gone = any(str(each.table.name) in str(error.orig) for each, _ in found)
                 if not gone:
                     raise
                 raise ReplayError("retention took a part while it was read: ask again") from error

@@ -4,20 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import (
-    KafkaError,
-    TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import UnknownTopicOrPartitionError, for_code
 
+from stores.kafka_topics import make_topics
 from stores.replay.errors import ReplayError
 from stores.replay.recoveries import Recovery
 from stores.replay.retention import Hole
 from topology.model.ending import wait_for_stop
-
-_COPIES = 3
 
 
 class RecoveryTopics:
@@ -97,21 +91,9 @@ class RecoveryTopics:
 
     async def make(self, recovery: Recovery) -> None:
         """Make the topics of a recovery, where they are not there. Raises KafkaError."""
-        admin = AIOKafkaAdminClient(**self._kafka)
-        try:
-            await admin.start()
-            copies = min(_COPIES, len((await admin.describe_cluster())["brokers"]))
-            configs = {"cleanup.policy": "delete", "retention.ms": str(recovery.keep * 1000)}
-            new = [
-                NewTopic(there, recovery.partitions[topic], copies, topic_configs=configs)
-                for topic, there in recovery.topics.items()
-            ]
-            made = await admin.create_topics(new)
-            _raise_but(TopicAlreadyExistsError, made.topic_errors)
-        except TopicAlreadyExistsError:
-            pass
-        finally:
-            await wait_for_stop(admin.close())
+        configs = {"cleanup.policy": "delete", "retention.ms": str(recovery.keep * 1000)}
+        topics = {there: recovery.partitions[topic] for topic, there in recovery.topics.items()}
+        await make_topics(self._kafka, topics, configs)
 
     async def delete(self, recovery: Recovery) -> None:
         """Delete them, where they are there. Raises KafkaError."""
@@ -119,14 +101,10 @@ class RecoveryTopics:
         try:
             await admin.start()
             gone = await admin.delete_topics(list(recovery.topics.values()))
-            _raise_but(UnknownTopicOrPartitionError, gone.topic_error_codes)
+            for topic, code in gone.topic_error_codes:
+                if code and for_code(code) is not UnknownTopicOrPartitionError:
+                    raise for_code(code)(topic)
         except UnknownTopicOrPartitionError:
             pass
         finally:
             await wait_for_stop(admin.close())
-
-
-def _raise_but(usual: type[KafkaError], errors: Iterable[Any]) -> None:
-    for each in errors:
-        if each[1] and for_code(each[1]) is not usual:
-            raise for_code(each[1])(each[0])

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select, update
 from stores.db.advisory_locks import AdvisoryLock
 from stores.db.clock import Now
 from stores.db.dialect import begin_writing, insert
-from stores.db.missing_tables import create_missing
+from stores.db.missing_tables import add_missing_column, create_missing
 from stores.replay.errors import ReplayError, UnknownReplay
 from stores.replay.log import ReplayLog
 from stores.replay.message import kept_text
@@ -93,6 +93,7 @@ class Replays:
         with self.engine.begin() as connection:
             begin_writing(connection)
             create_missing(connection, METADATA, AdvisoryLock.REPLAY)
+            add_missing_column(connection, REPLAYS.c.sources, "'{}'", AdvisoryLock.REPLAY)
 
     def preview(
         self,
@@ -172,6 +173,14 @@ class Replays:
         asked = select(REPLAYS.c.id).where(REPLAYS.c.state == ReplayState.RUNNING.value)
         with self.engine.connect() as connection:
             return list(connection.execute(asked.order_by(REPLAYS.c.created)).scalars())
+
+    def open(self) -> dict[str, tuple[int, int]]:
+        """State → how many replays are in it, and the messages that they have left."""
+        of = REPLAYS.c
+        asked = select(of.state, func.count(), func.sum(of["count"] - of.done))
+        asked = asked.where(of.state.not_in(_ENDED)).group_by(of.state)
+        with self.engine.connect() as connection:
+            return {row[0]: (row[1], int(row[2])) for row in connection.execute(asked)}
 
     def history(self, id: str) -> list[Done]:
         """What was done to a replay, in order."""

@@ -43,7 +43,7 @@ def direct(replay: Replay, message: CapturedMessage) -> list[OutboundMessage]:
 
 def headers_of(replay: Replay, message: CapturedMessage) -> tuple[tuple[str, bytes], ...]:
     """The headers of what comes of a message."""
-    return again(message.headers, replay.id, message.position, replay.actor)
+    return again(message.headers, replay.id, message.position, replay.actor, message.time)
 
 
 def end_marks(replay: Replay) -> list[OutboundMessage]:

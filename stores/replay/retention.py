@@ -45,19 +45,21 @@ class Hole:
         return f"{self.topic}/{self.partition}: {self.messages} messages, {offsets}"
 
 
-def retain(engine: Engine, seconds: float, dry_run: bool) -> list[Hole]:
+def retain(engine: Engine, seconds: float, dry_run: bool, now: int | None = None) -> list[Hole]:
     """Drop the periods that ended longer ago than this; who writes waits for none of it.
 
     Args:
         engine: of the log's database.
         seconds: to keep what was captured; periods go whole, so up to a day more.
         dry_run: only say what would go.
+        now: in milliseconds since 1970; None: by the database's clock, as captures go by.
 
     Raises:
         ReplayError: somebody reads what is to go, and does not end; what is told as gone is gone.
     """
     with engine.connect() as connection:
-        now: int = connection.execute(select(Now())).scalar_one()
+        if now is None:
+            now = connection.execute(select(Now())).scalar_one()
         there = periods(connection)
     if ahead := [each.number for each in there if each.begun > now + _DAY]:
         logger.warning(

@@ -14,6 +14,8 @@ from stores.replay.message import CapturedMessage, FieldKind
 from stores.replay.tables import END, GONE, PERIODS, Period, periods, row_of
 
 _DAY = 86_400_000
+_CACHE = 64 << 20
+"""Bytes of memory for the pages of SQLite that a connection writes to."""
 _MOST = 50
 """Periods of a day."""
 _TIME = 6
@@ -47,6 +49,9 @@ def write(
         ReplayError: others who write have given the fields other kinds, time and again.
     """
     begin_writing(connection)
+    if connection.dialect.name == "sqlite":
+        # Indexes are written at thousands of places; else each batch writes pages several times.
+        connection.exec_driver_sql(f"PRAGMA cache_size = -{_CACHE >> 10}")
     ids = update(END).values(id=END.c.id + len(messages)).returning(END.c.id)
     last: int = connection.execute(ids).scalar_one()
     if not messages:

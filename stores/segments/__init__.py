@@ -20,6 +20,7 @@ from stores.segments.ledger import SegmentLedger
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.one_process import DirectConsumer
 from stores.segments.one_transaction import TwoPhaseConsumer
+from stores.segments.parked_pair import ParkedPair
 from stores.segments.parking import ParkedUnits, Parking
 from stores.segments.published_ids import PublishedIds
 from stores.segments.publisher import Publisher
@@ -44,6 +45,7 @@ __all__ = [
     "OutboundBatch",
     "OutboundMessage",
     "Pair",
+    "ParkedPair",
     "ParkedUnits",
     "Parking",
     "Place",

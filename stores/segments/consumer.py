@@ -16,6 +16,7 @@ from stores.segments.intake import UnitIntake
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import InboundMessage, OutboundMessage
 from stores.segments.owned_work import OwnedWork
+from stores.segments.parked_pair import ReleasedPairs
 from stores.segments.parked_topic import LetGo, ParkedTopic
 from stores.segments.published_ids import KeptId, PublishedIds
 from stores.segments.store import SegmentStore
@@ -68,6 +69,9 @@ class SegmentConsumer(OwnedWork):
         super().__init__(ledger, holder)
         self.intake, self._store, self._ids, self._keep_also = intake, store, ids, keep
         self.days = None if days is None else DayBarrier(days, intake.inbound)
+        self._released: ReleasedPairs | None = None
+        if intake.parked is not None:
+            self._released = ReleasedPairs(intake.parked.parking, intake.inbound.topic)
         self._limit, self._segment_bytes = backlog, segment_bytes
         self._writer: SegmentWriter | None = None
         self.backpressure = Backpressure({})
@@ -89,6 +93,8 @@ class SegmentConsumer(OwnedWork):
     async def _work(self, owner: SegmentOwner, wait: float) -> int:
         writer = self._writer
         assert writer is not None
+        if self._released is not None and self._released.is_due:
+            await asyncio.to_thread(self._released.give, writer)
         backlogs = await asyncio.to_thread(self._ledger.backlogs, writer.topic)
         self.backpressure = self.backpressure.next(backlogs, self._limit)
         if self.backpressure.paused:

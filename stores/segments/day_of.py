@@ -46,4 +46,5 @@ def end_of_day(transport: str, day: str) -> OutboundMessage:
 
 def ended_by(message: OutboundMessage) -> str | None:
     """The day that a record of a segment ends, None for a message."""
-    return None if message.destination else message.headers[0][1].decode()
+    name, value = ("", b"") if message.destination else message.headers[0]
+    return value.decode() if name == DAY else None

@@ -33,10 +33,6 @@ class FailurePolicy(Protocol):
         """
         ...
 
-    def admit(self, message: OutboundMessage) -> OutboundMessage:
-        """What is published in a message's place: itself, unless its stream is parked."""
-        ...
-
     def refused(
         self, message: OutboundMessage, reason: str, attempts: int
     ) -> OutboundMessage | None:
@@ -61,7 +57,7 @@ class ErrorsAfter:
         transport: of the errors of routing; what is refused stays on its own transport.
         destination: where errors go.
         attempts: how often a message is tried.
-        parks: whether what cannot be routed is set aside with its stream, where there are segments.
+        parks: whether what fails is set aside with its stream, where there are segments.
     """
 
     transport: str
@@ -83,10 +79,6 @@ class ErrorsAfter:
         if attempts > self.attempts:  # even for errors it was too large
             headers, value = _sized(headers, value), b64encode((value or b"")[:900])
         return [OutboundMessage(self.transport, self.destination, value, message.key, headers)]
-
-    def admit(self, message: OutboundMessage) -> OutboundMessage:
-        """See `FailurePolicy.admit`."""
-        return message
 
     def refused(
         self, message: OutboundMessage, reason: str, attempts: int

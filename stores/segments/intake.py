@@ -12,10 +12,10 @@ from stores.segments.identity import Known, identify, numbered
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import InboundMessage, OutboundMessage
 from stores.segments.parked_topic import ParkedTopic
+from stores.segments.parking import BEHIND
 from stores.segments.record import check_writable
 from stores.segments.transports.transport import Inbound, Recognising
 
-BEHIND = "it is behind a parked message of its stream, and there is no room to park it"
 Route = Callable[[InboundMessage], Sequence[OutboundMessage]]
 """What a message becomes: the same each time that it is asked."""
 

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 
+from stores.segments.errors import PublishRefused
 from stores.segments.identity import Known, identify
 from stores.segments.intake import UnitIntake
 from stores.segments.ledger import SegmentLedger, SegmentOwner
@@ -12,12 +13,15 @@ from stores.segments.owned_work import OwnedWork
 from stores.segments.published_ids import KeptId, PublishedIds
 from stores.segments.transports.transport import Outbound
 
+_MOST = 100
+"""Attempts after which a message that even errors refuse stops its topic."""
+
 
 class DirectConsumer(OwnedWork):
     """Consumes one topic and publishes what comes of it, batch by batch.
 
     What is published and not yet stored as such when the process dies comes again, with its ids.
-    A message that a destination refuses stops the topic: only segments divert it.
+    A message that a destination refuses goes to errors.
 
     Args:
         intake: what is consumed, and what becomes of it.
@@ -40,8 +44,9 @@ class DirectConsumer(OwnedWork):
         intake.check_parks_nothing()
         self._intake, self._ids, self._outbounds = intake, ids, outbounds
         self._batches = 0
+        self._attempts: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
-        """Messages "published" and "skipped", which were published before."""
+        """Messages "published", "diverted", and "skipped", which were published before."""
 
     def __str__(self) -> str:
         return self._intake.inbound.topic
@@ -97,9 +102,32 @@ class DirectConsumer(OwnedWork):
         if not new:
             return
         await asyncio.to_thread(owner.verify)  # it may have stood still
+        while not await self._published(owner, transport, new):
+            pass  # without what is refused
+        await asyncio.to_thread(self._ids.add, owner, [kept[id] for id in new if id in kept])
+        self.counts["published"] += len(new)
+
+    async def _published(
+        self, owner: SegmentOwner, transport: str, new: dict[str, OutboundMessage]
+    ) -> bool:
+        """Publish; where a message is refused as often as it may be, have errors get it instead."""
         self._batches += 1
         pair = Pair(self._intake.inbound.topic, transport)
         behind = Place(owner.generation, self._batches)
-        await self._outbounds[transport].publish(OutboundBatch(pair, tuple(new.values()), behind))
-        await asyncio.to_thread(self._ids.add, owner, [kept[id] for id in new if id in kept])
-        self.counts["published"] += len(new)
+        batch = OutboundBatch(pair, tuple(new.values()), behind)
+        try:
+            await self._outbounds[transport].publish(batch)
+        except PublishRefused as refused:
+            message = batch.messages[refused.index]
+            self._attempts[message.id] += 1
+            times = self._attempts[message.id]
+            instead = self._intake.failures.refused(message, refused.reason, times)
+            if instead is not None:
+                self.counts["diverted"] += 1
+                new[message.id] = instead
+            elif times > _MOST:
+                raise
+            return False
+        for id in new:
+            self._attempts.pop(id, None)
+        return True

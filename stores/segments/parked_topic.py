@@ -9,13 +9,16 @@ from sqlalchemy import Connection, delete, func, select, update
 from stores.db.clock import Now
 from stores.segments.errors import SegmentDamaged
 from stores.segments.message import InboundMessage, OutboundMessage
-from stores.segments.parking import PARKED, RETRY, WITHOUT, Parking, stream_of
+from stores.segments.parking import (
+    MOST,
+    PARKED,
+    RETRY,
+    WITHOUT,
+    Parking,
+    shown,
+    stream_of,
+)
 from stores.segments.record import HEAD, decode, encode, record_at
-from topology.model.printable import printable
-
-MOST = 256_000_000
-"""Bytes of a topic that are parked, at most."""
-_REASON = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class ParkedTopic:
     def __init__(
         self, parking: Parking, topic: str, *, parks: bool = True, most: int = MOST
     ) -> None:
-        self._parking, self._topic, self._parks, self._most = parking, topic, parks, most
+        self.parking, self._topic, self._parks, self._most = parking, topic, parks, most
         self._counts: Counter[tuple[int, str]] = Counter()
         self._bytes = self._next = 0
         self._new: list[dict[str, Any]] = []
@@ -58,8 +61,8 @@ class ParkedTopic:
         of = PARKED.c
         keys, size = (of.partition, of.stream), func.sum(func.length(of.message))
         asked = select(*keys, func.count(), size, func.max(of.number)).group_by(*keys)
-        with self._parking.engine.connect() as connection:
-            rows = connection.execute(asked.filter_by(**self._parking.mine(self._topic))).all()
+        with self.parking.engine.connect() as connection:
+            rows = connection.execute(asked.filter_by(**self.parking.mine(self._topic))).all()
         self._counts = Counter({(row[0], row[1]): row[2] for row in rows})
         self._bytes = sum(row[3] for row in rows)
         self._next = max((row[4] for row in rows), default=0) + 1
@@ -89,14 +92,14 @@ class ParkedTopic:
         stream = stream_of(message)
         self._new.append(
             {
-                **self._parking.mine(self._topic),
+                **self.parking.mine(self._topic),
                 "number": self._next,
                 "partition": message.partition,
                 "stream": stream,
                 "position": message.offset,
                 "replayable": int(message.replayable),
                 "message": body,
-                "reason": _shown(reason),
+                "reason": shown(reason),
             }
         )
         self._next, self._bytes = self._next + 1, self._bytes + len(body)
@@ -122,9 +125,9 @@ class ParkedTopic:
         """
         if not self._counts:
             return None
-        mine, of = self._parking.mine(self._topic), PARKED.c
+        mine, of = self.parking.mine(self._topic), PARKED.c
         heads = select(PARKED).filter_by(**mine).where(of.release.is_not(None)).order_by(of.number)
-        with self._parking.engine.connect() as connection:
+        with self.parking.engine.connect() as connection:
             head = connection.execute(heads.limit(1)).mappings().one_or_none()
             if head is None:
                 return None
@@ -167,7 +170,7 @@ class ParkedTopic:
             count: how many of it went on.
             reason: why the next one fails; None: none does.
         """
-        mine = self._parking.mine(self._topic)
+        mine = self.parking.mine(self._topic)
         for number in gone.numbers[:count]:
             connection.execute(delete(PARKED).filter_by(**mine, number=number))
         whose = {"partition": gone.partition, "stream": gone.stream}
@@ -179,7 +182,7 @@ class ParkedTopic:
                 "at": gone.since,
             }
         else:
-            of_head = {"release": None, "reason": _shown(reason), "at": Now()}
+            of_head = {"release": None, "reason": shown(reason), "at": Now()}
         line = update(PARKED).filter_by(**mine).where(PARKED.c.number == rest)
         connection.execute(line.values(**of_head))
 
@@ -205,7 +208,3 @@ def _message(
         producer_id=m.destination or None,
         replayable=bool(replayable),
     )
-
-
-def _shown(reason: str | None) -> str | None:
-    return None if reason is None else (printable(reason, _REASON) or "?")

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,11 +21,16 @@ from stores.segments.failures import FailurePolicy
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.owned_work import OwnedWork
+from stores.segments.parked_pair import ParkedMessage, ParkedPair, Release, released_by
+from stores.segments.parking import BEHIND
 from stores.segments.record import HEAD, decode, length_at, record_at
 from stores.segments.store import SegmentStore
 from stores.segments.transports.transport import Outbound
+from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
+_MOST = 100
+"""Attempts that a policy may ask for, where nothing is tried."""
 
 
 class _Ahead(NamedTuple):
@@ -50,6 +56,7 @@ class Publisher(OwnedWork):
         holder: who, for whoever asks.
         limits: of a batch; times do not matter here, since everything is there.
         days: the ends of days, and the destinations that are told of them; None: nobody is.
+        parked: sets aside what is refused, and what is behind it; None: it goes to errors.
     """
 
     def __init__(
@@ -63,16 +70,17 @@ class Publisher(OwnedWork):
         holder: str = "publisher",
         limits: BatchLimits | None = None,
         days: DayMarks | None = None,
+        parked: ParkedPair | None = None,
     ) -> None:
         super().__init__(ledger, holder)
-        self._days = days
+        self._days, self._parked = days, parked
         self.pair, self._store, self._outbound = pair, store, outbound
         self._failures, self._limits = failures, limits or BatchLimits()
         self._attempts: Counter[str] = Counter()
         self._instead: dict[str, OutboundMessage] = {}
         self._ahead = _Ahead()
         self.counts: Counter[str] = Counter()
-        """Messages "published" and "diverted", batches "in doubt", "refused" messages."""
+        """Messages "published", "diverted" and "parked", batches "in doubt", "refused" messages."""
 
     def __str__(self) -> str:
         return str(self.pair)
@@ -84,8 +92,10 @@ class Publisher(OwnedWork):
         # In this order: who has the lease shuts out the one before, and asks what it did.
         self._ahead = _Ahead()
         known = await self._outbound.start(self.pair)
-        await asyncio.to_thread(self._ledger.resume, owner, self.pair, known)
+        chain = await asyncio.to_thread(self._ledger.resume, owner, self.pair, known)
         await asyncio.to_thread(self._check_known)
+        if self._parked is not None:
+            await asyncio.to_thread(self._parked.start, owner, chain)
 
     async def _work(self, owner: SegmentOwner, wait: float) -> int:
         finished, read = await asyncio.to_thread(self._next, owner)
@@ -93,22 +103,26 @@ class Publisher(OwnedWork):
             if finished:
                 await self._moved(owner, None)
             return 0
-        day = ended_by(read.messages[0])
-        if day is None:
-            admitted = tuple(self._failures.admit(each) for each in read.messages)
-            batch = replace(read, messages=admitted)
-        else:
+        first, count = read.messages[0], 0
+        if first.destination:
+            count = await self._publish(owner, read, self._parked)
+        elif (release := released_by(first)) is not None:
+            count = await self._release(owner, read, release)
+        elif (day := ended_by(first)) is not None:
             marks: tuple[OutboundMessage, ...] | None = ()
             if self._days is not None:
                 marks = await self._days.marks(self.pair, day, self._outbound)
             if marks is None:
                 return 0
             batch = replace(read, messages=marks, offsets=read.offsets * len(marks))
-        await self._publish(batch)
+            count = await self._publish(owner, batch, None)
         await self._moved(owner, read.behind)
+        if not first.destination and self._parked is not None:
+            chain = await asyncio.to_thread(self._ledger.chain, self.pair)
+            await asyncio.to_thread(self._parked.start, owner, chain)
         self._attempts.clear()
         self._instead.clear()
-        self.counts["published"] += len(batch.messages)
+        self.counts["published"] += count
         return len(read.messages)
 
     async def _disconnect(self) -> None:
@@ -139,26 +153,114 @@ class Publisher(OwnedWork):
                 self.pair, len(strange), strange[0],
             )  # fmt: skip
 
-    async def _publish(self, batch: OutboundBatch) -> None:
-        messages = [self._instead.get(each.id, each) for each in batch.messages]
+    async def _publish(
+        self, owner: SegmentOwner, batch: OutboundBatch, parked: ParkedPair | None
+    ) -> int:
+        """Publish a batch without what is parked; returns how many messages it had then."""
+        left = list(zip(batch.messages, batch.offsets, strict=True))
+        left = [(self._instead.get(each.id, each), at) for each, at in left]
+        seen, segment = 0, batch.behind.number
         while True:
-            try:
-                return await self._outbound.publish(replace(batch, messages=tuple(messages)))
-            except DestinationDown:
-                self.counts["in doubt"] += 1
-                raise
-            except PublishRefused as refused:
-                self.counts["refused"] += 1
-                message = messages[refused.index]
-                self._attempts[message.id] += 1
-                times = self._attempts[message.id]
-                instead = self._failures.refused(message, refused.reason, times)
-                if instead is None:
-                    raise DestinationDown(f"message {message.id}: {refused}") from refused
+            if parked is not None:
+                left[seen:] = self._not_parked(parked, left[seen:], segment)
+                if parked.has_new:
+                    await asyncio.to_thread(parked.write, owner)
+            seen = len(left)
+            messages, offsets = tuple(each for each, _ in left), tuple(at for _, at in left)
+            refused = await self._refused_of(replace(batch, messages=messages, offsets=offsets))
+            if refused is None:
+                return len(left)
+            index, reason, instead = refused
+            message, at = left[index]
+            away, place = instead.destination != message.destination, Place(segment, at)
+            if parked is not None and away and parked.park(message, place, reason):
+                self.counts["parked"] += 1
+                del left[index]
+                seen = index
+                continue
+            self.counts["diverted"] += 1
+            left[index] = instead, at
+            self._instead[message.id] = instead
+
+    def _not_parked(
+        self, parked: ParkedPair, messages: Sequence[tuple[OutboundMessage, int]], segment: int
+    ) -> list[tuple[OutboundMessage, int]]:
+        """What goes on; the rest is parked behind messages of its stream, where there is room."""
+        found = []
+        for message, at in messages:
+            if not parked.is_behind(message):
+                found.append((message, at))
+            elif parked.park(message, Place(segment, at), None):
+                self.counts["parked"] += 1
+            else:
                 self.counts["diverted"] += 1
-                messages[refused.index] = self._instead[message.id] = instead
+                found.append((self._given_up(message, BEHIND), at))
+        return found
+
+    async def _release(self, owner: SegmentOwner, read: OutboundBatch, release: Release) -> int:
+        """Publish the first parked messages of a stream; returns how many."""
+        parked = self._parked
+        gone, rest = list[ParkedMessage](), None
+        if parked is not None:
+            gone, rest = await asyncio.to_thread(parked.first, release)
+        messages, why = [each.message for each in gone], None
+        if gone and gone[0].place == release.at:
+            messages[0] = self._given_up(messages[0], str(gone[0].reason))
+            self.counts["diverted"] += 1
+        while True:
+            gone = gone[: len(messages)]
+            if parked is not None:
+                await asyncio.to_thread(parked.goes, owner, release, gone, read.behind, rest, why)
+            # Each has a position within the record's bytes.
+            last = read.behind.offset
+            offsets = tuple(range(last - len(gone) + 1, last + 1))
+            batch = replace(read, messages=tuple(messages), offsets=offsets)
+            if (refused := await self._refused_of(batch)) is None:
+                break
+            index, reason, instead = refused
+            if messages[index].destination == instead.destination:
+                messages[index] = instead  # for errors, too, it was not fit
+                continue
+            del messages[index:]
+            rest, why = gone[index].place, reason
+        logger.warning(
+            "%s: %d messages of stream %s went on, as %s said%s",
+            *(self.pair, len(gone), release.stream, release.who),
+            f"; it is refused again: {printable(why)}" if why else "",
+        )
+        return len(gone)
+
+    def _given_up(self, message: OutboundMessage, reason: str) -> OutboundMessage:
+        """What goes to errors in a message's place."""
+        for attempts in range(1, _MOST):
+            if (instead := self._failures.refused(message, reason, attempts)) is not None:
+                return instead
+        return message
+
+    async def _refused_of(self, batch: OutboundBatch) -> tuple[int, str, OutboundMessage] | None:
+        """Publish; or say which message is refused, why, and what is published in its place.
+
+        Raises:
+            DestinationDown: it is in doubt, or a message is tried again.
+        """
+        try:
+            await self._outbound.publish(batch)
+            return None
+        except DestinationDown:
+            self.counts["in doubt"] += 1
+            raise
+        except PublishRefused as refused:
+            self.counts["refused"] += 1
+            message = batch.messages[refused.index]
+            self._attempts[message.id] += 1
+            times = self._attempts[message.id]
+            instead = self._failures.refused(message, refused.reason, times)
+            if instead is None:
+                raise DestinationDown(f"message {message.id}: {refused}") from refused
+            return refused.index, refused.reason, instead
 
     async def _moved(self, owner: SegmentOwner, behind: Place | None) -> None:
+        """Move START in SQL, and remove what is finished."""
         names = await asyncio.to_thread(self._ledger.published, owner, self.pair, behind)
         for name in names:
             await asyncio.to_thread(self._store.remove, name)
@@ -200,13 +302,13 @@ class Publisher(OwnedWork):
                 message = decode(body, self.pair.transport)
             except SegmentDamaged as error:
                 raise SegmentDamaged(f"segment {segment.name} at {start + at}: {error}") from None
-            ends = ended_by(message) is not None
-            if ends and messages:
+            alone = not message.destination
+            if alone and messages:
                 break  # a batch of its own
             messages.append(message)
             at += HEAD.size + len(body)
             offsets.append(start + at)
-            if ends:
+            if alone:
                 break
         if not messages:
             raise self._damaged(segment)

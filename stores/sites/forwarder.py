@@ -38,6 +38,10 @@ class Forwarder:
     def __init__(self, own: Site, peer: Site, topic: str, *, batch: int = 500) -> None:
         self.own, self.peer, self.topic = own, peer, topic
         self.stuck: dict[int, str] = {}
+        self.forwarded = 0
+        """Messages, since it was made."""
+        self.failing: str | None = "it has not begun"
+        """Why nothing is forwarded."""
         self._batch = batch
         self._consumer: AIOKafkaConsumer | None = None
         self._writer: CopyWriter | None = None
@@ -138,6 +142,7 @@ class Forwarder:
             now = {0: Position(0, self._topic_id)}
             check_topic(self.topic, await topic_id(consumer._client, self.topic), now)
             await writer.write(copies, moved)
+            self.forwarded += len(copies)
             self._written |= {number: at.next for number, at in moved.items()}
             self._told = _now()
         return len(copies)
@@ -157,6 +162,7 @@ class Forwarder:
             seconds = _PAUSE
             try:
                 await self.start()
+                self.failing = None
                 if told is None:
                     logger.info("%s: forwarding", self)
                 for number, reason in self.stuck.items():
@@ -182,6 +188,7 @@ class Forwarder:
                 logger.exception("%s: %s", self, text)
             finally:
                 await self.stop()
+            self.failing = text
             if told is None or text != told[0] or _now() - told[1] > _REPEAT:
                 told = text, _now()
                 logger.warning("%s: %s", self, text)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import TopicAlreadyExistsError, for_code
+from aiokafka.admin import AIOKafkaAdminClient
 
 import stores.kafka_records  # noqa: F401 – headers whose names are not UTF-8 are read
+from stores.kafka_topics import create_own
 from stores.segments.transports.topic_id import topic_id
 from stores.sites.errors import SiteError
 from stores.units.kafka.row_log import PATIENCE, read_to, reader, records_of
@@ -94,15 +94,7 @@ class Site:
         # A forwarder that starts reads all of them: what compaction leaves, and an open segment.
         configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT)}
         async with self.admin() as admin:
-            if {FORWARDED, SITES} <= set(await admin.list_topics()):
-                return
-            copies = min(3, len((await admin.describe_cluster())["brokers"]))
-            made = await admin.create_topics(
-                [NewTopic(name, 1, copies, topic_configs=configs) for name in (FORWARDED, SITES)]
-            )
-            for name, code, *_ in made.topic_errors:
-                if code not in (0, TopicAlreadyExistsError.errno):
-                    raise for_code(code)(name)
+            await create_own(admin, {FORWARDED: 1, SITES: 1}, configs)
 
     async def partitions(self, topic: str) -> int:
         """The number of a topic's partitions.

@@ -11,13 +11,17 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from prometheus_client import Histogram
 
+from sequitur.alerts.pages import AlertPages
 from sequitur.inbox.pages import InboxPages
 from sequitur.kafka.probe import BrokerProbe
 from sequitur.materialize.pages import MaterializerPages
 from sequitur.materialize.report import Report
 from sequitur.relay.leadership import RelayCounts
 from sequitur.relay.pages import RelayPages
+from sequitur.replay.pages import CapturePages
+from sequitur.replay.server.pages import ServerPages
 from sequitur.route.pages import RoutePages
+from sequitur.sites.pages import SitePages
 from sequitur.units.pages import UnitPages
 from topology.faust.worker.watch.worker_pages import WorkerPages
 from topology.monitoring import Pages
@@ -48,6 +52,9 @@ def every_process() -> list[Pages]:
         unavailable=None,
     )
     feed = nothing(positions={}, failing=None)
+    alerts = nothing(
+        actions=nothing(done=0, failed=0, all_held_back=0), watching=False, records=0, alerts={}
+    )
     server = nothing(owners={}, partitions=None, settings=nothing(destination="orders", kafka={}))
     return [
         WorkerPages(engine),
@@ -56,6 +63,10 @@ def every_process() -> list[Pages]:
         MaterializerPages(Report("broker", ["orders"])),
         UnitPages(server),
         RoutePages(nothing(), {}, {}),
+        CapturePages(nothing(works={}, counts={}), {}, nothing()),
+        ServerPages(nothing(replays=nothing(engine=nothing())), nothing(), {}),
+        AlertPages(alerts, {}),
+        SitePages([], {}),
     ]
 
 

@@ -87,7 +87,7 @@ def report_decisions(step: FinishedStep) -> None:
     if step.late or result.skipped or result.conflicts:
         report_step(step.task.view, result, step.late, step.unit)
     for event, reason in step.handling.too_late:
-        send_late(step.task.view, [event], step.unit, reason)
+        send_late(step.task.view, [event], step.unit, reason, in_sequence=True)
 
 
 def take_progress(step: FinishedStep) -> None:
@@ -134,7 +134,7 @@ def count(step: FinishedStep) -> None:
     counts.unrouted += len(handling.unrouted)
     counts.duplicate += result.duplicates
     counts.conflicts += len(result.conflicts)
-    counts.late += len(result.late) + len(handling.too_late)
+    counts.late += len(result.late)
     counts.reopened += len(result.reopened)
     counts.waiting += len(result.buffered) - len(result.released)
     if result.skipped:

@@ -43,6 +43,8 @@ class Settings(BaseSettings):
             both; -1 for no bound.
         short_waits: whether what waits for less than some seconds is in memory only, and read
             again from the input after a crash.
+        replay_log: the database of a replay log, a URL or `@FILE`, from which rebuilds of streams
+            take what the input topic no longer has.
         metrics: the port, or host:port, where the worker answers /metrics, /health and /ready; a
             port alone is one of this machine's own, 127.0.0.1. Without it nothing listens.
         side_retention_days: days that the side topics (late, dead, errors, parked, malformed,
@@ -67,6 +69,7 @@ class Settings(BaseSettings):
     replication: int = Field(default=-1, ge=-1)
     read_ahead: float = Field(default=1.0, ge=-1)
     short_waits: bool = True
+    replay_log: str | None = Field(default=None, repr=False)
     metrics: str | None = None
     side_retention_days: float = Field(default=SIDE_DAYS, le=1e6)
 

@@ -4,6 +4,8 @@ from topology.model.event import Message, Record
 
 ORIGIN, ORIGIN_KEY, REASON = "sequitur-origin", "sequitur-key", "sequitur-reason"
 """Headers: topic/partition/offset/timestamp a message had; its own key; why it is set aside."""
+IN_SEQUENCE = "sequitur-in-sequence"
+"""Header of a record in the late topic whose event was handled, but is late in its own time."""
 
 
 def origin(message: Message) -> bytes:

@@ -6,13 +6,19 @@ from topology.model.origin_headers import ORIGIN
 
 REPLAY, REPLAY_OF, REPLAY_BY = "sequitur-replay", "sequitur-replay-of", "sequitur-replay-by"
 """Headers: which replay; site/topic/partition/offset of the message; who asked for it."""
+REPLAY_TIME = "sequitur-replay-time"
+"""The header with the message's own time, in milliseconds since 1970, where it had one.
+
+The record's time is that of the replay: by it, topics delete records that are too old.
+"""
 RECOVERY_END = "sequitur-recovery-end"
 """The header of a recovery's end mark; its value is the request."""
 DAY = "sequitur-day"
 """The header with a day's id, of what ends a day; without headers, the content `{"…": "id"}`."""
 _HOPS = (ORIGIN, "sequitur-sites", DAY)
 _TRACES = ("traceparent", "tracestate", "baggage", "b3")
-_LEFT_OUT = frozenset((*_HOPS, *_TRACES, REPLAY, REPLAY_OF, REPLAY_BY, RECOVERY_END))
+_OWN = (REPLAY, REPLAY_OF, REPLAY_BY, REPLAY_TIME, RECOVERY_END)
+_LEFT_OUT = frozenset((*_HOPS, *_TRACES, *_OWN))
 
 
 def is_replayed(headers: Iterable[tuple[str, bytes]]) -> bool:
@@ -21,7 +27,7 @@ def is_replayed(headers: Iterable[tuple[str, bytes]]) -> bool:
 
 
 def again(
-    headers: Iterable[tuple[str, bytes]], replay: str, of: str, by: str
+    headers: Iterable[tuple[str, bytes]], replay: str, of: str, by: str, time: int
 ) -> tuple[tuple[str, bytes], ...]:
     """The headers of a message that is published again.
 
@@ -30,9 +36,12 @@ def again(
         replay: the id of the replay.
         of: where the message was published first, as site/topic/partition/offset.
         by: who asked for it.
+        time: the message's own, in milliseconds since 1970; 0: it is not known.
     """
     kept = (each for each in headers if not _is_left_out(each[0].lower()))
-    made = ((REPLAY, replay), (REPLAY_OF, of), (REPLAY_BY, by))
+    made = [(REPLAY, replay), (REPLAY_OF, of), (REPLAY_BY, by)]
+    if time:
+        made.append((REPLAY_TIME, str(time)))
     return (*kept, *((name, text.encode(errors="replace")) for name, text in made))
 
 

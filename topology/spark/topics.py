@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import TopicAlreadyExistsError, for_code
 
+from stores.kafka_topics import CannotMakeTopic, create_topics
 from topology.declaration.topology import Topology
 from topology.model.counted import counted
 from topology.model.large import TOPIC_BYTES
@@ -76,13 +76,10 @@ class Topics:
             # -1 asks for the broker's default; the constructor refuses it, the protocol does not.
             topic.replication_factor = self._replication
             topics.append(topic)
-        if not topics:
-            return
-        answer = await self._admin.create_topics(topics)
-        for name, code, *rest in answer.topic_errors:
-            if code and for_code(code) is not TopicAlreadyExistsError:
-                detail = rest[0] if rest and rest[0] else for_code(code).__name__
-                raise CannotRun(f"cannot create topic {name!r}: {detail}")
+        try:
+            await create_topics(self._admin, topics)
+        except CannotMakeTopic as error:
+            raise CannotRun(error.args[0]) from None
 
     def _config(self, topic: str) -> dict[str, str]:
         config = {"max.message.bytes": str(TOPIC_BYTES), "cleanup.policy": "delete"}

@@ -17,7 +17,7 @@ from topology.model.names import checked_topic
 from topology.model.table import Table
 from topology.verbs.declared_views import ViewOptions, declare, sends_to
 from topology.verbs.folds import EachStream, Input
-from topology.verbs.steps import Step, Verb, fused
+from topology.verbs.steps import Step, Verb, fused, named
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -106,7 +106,7 @@ class Events(Generic[T]):
                 as_bytes = sent if isinstance(sent, bytes) else to_json(sent)
                 yield Emit(topic, event.stream if key is None else key(each), as_bytes)
 
-        declare(self._graph, name, self._source, send, options)
+        declare(self._graph, name, self._source, named(send, self._steps, "to"), options)
         sends_to(self._graph, name, topic)
 
     def to_rows(
@@ -148,7 +148,7 @@ class Events(Generic[T]):
                 )
                 yield Upsert(table, at, {column: of(each) for column, of in columns.items()})
 
-        declare(self._graph, name, self._source, write, options)
+        declare(self._graph, name, self._source, named(write, self._steps, "to_rows"), options)
         if key is None:
             self._graph.add_table(name, Table(table, {"stream": str, "sequence": int}, {}))
 

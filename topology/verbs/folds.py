@@ -20,7 +20,7 @@ from topology.model.names import checked_topic
 from topology.model.table import Table
 from topology.verbs.aggregates import Aggregate
 from topology.verbs.declared_views import ViewOptions, declare, sends_to
-from topology.verbs.steps import Step, fused
+from topology.verbs.steps import Step, fused, named
 from topology.verbs.window_fold import Folded, WindowFold
 from topology.verbs.windows import Windows, milliseconds_of, moment
 
@@ -238,7 +238,8 @@ def _declared(
         if beyond is not None:
             yield Late(f"its window, which began at {moment(int(beyond))}, is kept no more")
 
-    declare(given.graph, name, given.source, handle, options)
+    over = () if windows is None else (str(windows),)
+    declare(given.graph, name, given.source, named(handle, given.steps, *over, "fold"), options)
     return found
 
 

@@ -8,6 +8,12 @@ Step = tuple[Verb, Callable[[Any], Any]]
 """A verb, and the user's function."""
 
 
+def named(function: Callable[..., Any], steps: Sequence[Step], *more: str) -> Callable[..., Any]:
+    """A handler that says in `describe()` which verbs it is."""
+    function.__name__ = " → ".join((*(verb for verb, _ in steps), *more))
+    return function
+
+
 def fused(steps: Sequence[Step]) -> Callable[[Any], Iterable[Any]]:
     """One function that takes the steps in turn: a value → what they make of it, in order."""
 

@@ -45,6 +45,11 @@ class Hopping:
     offset: int = 0
     merging: bool = False
 
+    def __str__(self) -> str:
+        if self.every == self.size:
+            return f"tumbling({self.size / 1000:g})"
+        return f"hopping({self.size / 1000:g}, {self.every / 1000:g})"
+
     def of(self, time: int) -> list[tuple[int, int]]:
         """(start, end) of each window that has this time, the earliest first."""
         last = time - (time - self.offset) % self.every
@@ -58,6 +63,9 @@ class Session:
 
     gap: int
     merging: bool = True
+
+    def __str__(self) -> str:
+        return f"session({self.gap / 1000:g})"
 
     def of(self, time: int) -> list[tuple[int, int]]:
         """The window of an event alone."""

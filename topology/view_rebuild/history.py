@@ -135,7 +135,15 @@ class Histories:
         source = self._view.of
         if not source.keyed and record.key not in self._keys:
             return
-        message = record if source.keyed else original(record)
+        self._take(record if source.keyed else original(record), record.timestamp, record.offset)
+
+    def captured(self, message: Message) -> None:
+        """A message of the source, as it was before it got into the input. Its offset there is not
+        known: it is nothing to a stream that was dropped at one, and began anew."""
+        self._take(message, message.timestamp, 0)
+
+    def _take(self, message: Message, timestamp: int, offset: int) -> None:
+        source = self._view.of
         try:
             found = source.inspect(message)
         except Malformed:
@@ -146,11 +154,11 @@ class Histories:
         above = sequence - source.sequence.start
         if above < 0 or above % source.sequence.step:
             return
-        event = Event(stream, sequence, kind, content, message, record.timestamp)
+        event = Event(stream, sequence, kind, content, message, timestamp)
         if self._view.split is not None:
             (event,) = self._view.split([event])
         history = self.streams.get(event.stream)
-        if history is not None and record.offset >= history.anew:
+        if history is not None and offset >= history.anew:
             self._room -= history.event(event)
             if self._room < 0 and len(self.streams) > 1:
                 self._room += len(self.streams.pop(event.stream).events)

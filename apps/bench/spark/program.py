@@ -2,20 +2,31 @@
 
 Reads a topic into a store, batch by batch, and prints a line of JSON: how many records, over how
 many seconds, and for each batch (records, seconds, the latencies of its records in ms). The first
-batch does not count, in which JVM and writers warm up, unless it is the only one.
+batch does not count, in which JVM and writers warm up, unless it is the only one. On a cluster of
+two executors (WRITER driver or executors) it also says what the driver's processes used.
 """
 
 import json
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 from bench.spark.records import COLUMNS, TABLE
 
+ON_CLUSTER = ("driver", "executors")
+"""Who writes a batch, on a cluster of two executors."""
+_CLUSTER = {
+    "spark.master": "local-cluster[2,1,1024]",
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "1g",
+}
 SILENCE = 120.0
 """Seconds without a batch after which a run is given up."""
 
@@ -29,6 +40,9 @@ class Watch:
         self.first = self.last = time.monotonic()
         self.records = 0
         self.done = Event()
+        self.usage: Callable[[], dict[str, float]] = dict
+        self.before: dict[str, float] = {}
+        self.after: dict[str, float] = {}
 
     def end(self, records: int, began: float, sent: list[float]) -> None:
         """Note a batch that began then, whose records were sent at these times."""
@@ -38,9 +52,10 @@ class Watch:
         latencies = [round((now - at) * 1000, 1) for at in sent if at]
         self.batches.append((records, self.last - began, latencies))
         if not self.records:
-            self.first = self.last
+            self.first, self.before = self.last, self.usage()
         self.records += records
         if self.records >= self.total:
+            self.after = self.usage()
             self.done.set()
 
     def result(self) -> dict[str, Any]:
@@ -54,26 +69,35 @@ class Watch:
             "seconds": seconds,
             "batches": self.batches,
             "all": self.records,
+            "used": {
+                name: value - self.before[name] if name.startswith("cpu") else value
+                for name, value in self.after.items()
+            },
         }
 
 
 def main(writer: str, place: str, broker: str, topic: str, total: int, size: int) -> int:
     watch = Watch(total)
-    run: dict[str, Callable[..., None]] = {"sink": _sink, "copy": _copy}
+    run: dict[str, Callable[..., None]] = dict.fromkeys(("sink", *ON_CLUSTER), _sink)
+    run["copy"] = _copy
     run.get(writer, _writer)(watch, writer, place, broker, topic, size)
     print(json.dumps(watch.result()), flush=True)
     return 0 if watch.records >= total else 1
 
 
-def _sink(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) -> None:
+def _sink(watch: Watch, writer: str, place: str, broker: str, topic: str, size: int) -> None:
     """The materializer, with a sink that is watched."""
-    from sequitur.materialize.query import Settings, materialize
+    from sequitur.materialize.query import LARGE, Settings, materialize
     from sequitur.materialize.report import Report
     from sequitur.spark.session import spark_session
     from stores.sinks import open_sink
     from stores.sinks.by_url import needs_spark
+    from stores.sinks.distributed import DistributedSink
 
-    spark = spark_session("bench", delta=needs_spark(place))
+    cluster = _CLUSTER if writer in ON_CLUSTER else {}
+    spark = spark_session("bench", delta=needs_spark(place), settings=cluster)
+    if cluster:
+        watch.usage = partial(used, _jvm(spark))
     with tempfile.TemporaryDirectory() as folder, open_sink(place, [TABLE]) as sink:
         apply = sink.apply
 
@@ -85,9 +109,36 @@ def _sink(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
             return applied
 
         setattr(sink, "apply", watched)  # noqa: B010
-        settings = Settings(broker, [topic], folder, size)
+        if isinstance(sink, DistributedSink):
+            on_executors = sink.apply_distributed
+
+            def watched_too(*given: Any) -> Any:
+                began = time.monotonic()
+                applied = on_executors(*given)
+                watch.end(applied.applied, began, [])
+                return applied
+
+            setattr(sink, "apply_distributed", watched_too)  # noqa: B010
+        large = sys.maxsize if writer == "driver" else LARGE
+        settings = Settings(broker, [topic], folder, size, large=large)
         materialize(spark, sink, settings, watch.done, Report(broker, [topic]))
     spark.stop()
+
+
+def _jvm(spark: Any) -> int:
+    """The process of the driver's JVM."""
+    return int(spark._jvm.java.lang.ProcessHandle.current().pid())
+
+
+def used(jvm: int) -> dict[str, float]:
+    """CPU seconds by now and the most memory (MB), of the driver's Python and its JVM."""
+    found: dict[str, float] = {}
+    for name, process in (("python", "self"), ("jvm", str(jvm))):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        found[f"cpu {name}"] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        status = Path(f"/proc/{process}/status").read_text()
+        found[f"memory {name}"] = int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    return found
 
 
 def _sent(records: list[Any]) -> list[float]:

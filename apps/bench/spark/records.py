@@ -1,5 +1,6 @@
 """Output records to materialize: each upserts a row of its own, which a plain writer inserts."""
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,9 +17,17 @@ COLUMNS = (*TABLE.key, *TABLE.columns)
 _NOTE = "x" * 60
 
 
-def record(number: int, sent: float = 0.0) -> Message:
-    """(key, value) of the `number`-th record. sent: when, in seconds since 1970."""
+def record(number: int, sent: float = 0.0, *, updates: bool = False) -> Message:
+    """(key, value) of the `number`-th record.
+
+    sent: when, in seconds since 1970. updates: half of the records are of rows that are there, and
+    keys are random.
+    """
     stream, sequence = number % STREAMS, number // STREAMS + 1
+    if updates:
+        new = sequence // 2
+        number = new if sequence % 2 else random.Random(number).randrange(new)
+        number = (number * STREAMS + stream) * 2_654_435_761 % 2**32
     return b"%d" % stream, (
         b'{"view":"bench","stream":"s%d","sequence":%d,"changes":[{"op":"upsert","table":"bench",'
         b'"key":{"stream":"s%d","number":%d},"values":{"status":"paid","amount":%d.5,'
@@ -29,10 +38,11 @@ def record(number: int, sent: float = 0.0) -> Message:
 
 @dataclass(frozen=True)
 class Records:
-    """`count` records, as a workload that a topic is filled with."""
+    """`count` records, as a workload that a topic is filled with; see `record`."""
 
     count: int
+    updates: bool = False
 
     @property
     def messages(self) -> Iterator[Message]:
-        return (record(number) for number in range(self.count))
+        return (record(number, updates=self.updates) for number in range(self.count))

@@ -70,7 +70,7 @@ WRITERS = {
     "delta append": "delta",
     "copy loop": "copy",
 }
-"""Subject → how `bench.spark.program` is to write."""
+"""Subject → how `bench.spark.program` is to write; other subjects are called as it calls them."""
 
 
 def measured(bench: Bench, subject: str, topic: str, records: int, size: int) -> dict[str, Any]:
@@ -80,7 +80,14 @@ def measured(bench: Bench, subject: str, topic: str, records: int, size: int) ->
     """
     log = bench.folder / "logs" / f"spark-{subject.replace(' ', '-')}-{uuid4().hex[:6]}.log"
     with place(subject, bench.folder / "data") as where:
-        arguments = (WRITERS[subject], where, bench.cluster.broker, topic, records, size)
+        arguments = (
+            WRITERS.get(subject, subject),
+            where,
+            bench.cluster.broker,
+            topic,
+            records,
+            size,
+        )
         command = [sys.executable, "-m", "bench.spark.program", *map(str, arguments)]
         program = start(subject, command, log, {})
         try:

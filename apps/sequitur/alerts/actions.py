@@ -57,6 +57,7 @@ class Actions:
         done: how many were carried out.
         failed: how many were given up.
         held_back: action → how many were too many, since the last one that was not.
+        all_held_back: how many were too many.
 
     Raises:
         DeclarationError: a variable that has a secret is not set.
@@ -66,7 +67,7 @@ class Actions:
         self._actions = actions
         self._recent: dict[str, deque[int]] = {}
         self.forget()
-        self.done = self.failed = 0
+        self.done = self.failed = self.all_held_back = 0
         self.held_back = dict.fromkeys(actions, 0)
         for name, each in actions.items():
             for variable in filter(None, (each.password, each.token)):
@@ -82,6 +83,7 @@ class Actions:
         recent, action = self._recent[name], self._actions[name]
         if len(recent) == action.most and time < recent[0] + action.each * 1000:
             self.held_back[name] += 1
+            self.all_held_back += 1
             return False
         recent.append(time)
         return True

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from sequitur.alerts.config import read_config
+from sequitur.alerts.pages import AlertPages
 from sequitur.alerts.watch import Watch
-from sequitur.cli.options import BROKER, FILE, properties_option
+from sequitur.cli.options import BROKER, FILE, metrics_option, properties_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped
 from sequitur.kafka.login import kafka_login
@@ -23,8 +24,14 @@ logger = logging.getLogger("alerts")
 @properties_option
 @click.option("--everything", is_flag=True, help="What the topics have counts too, at first.")
 @click.option("--check", is_flag=True, help="Check the file, and end.")
+@metrics_option
 def command(
-    file: Path, broker: str | None, kafka_properties: Path | None, everything: bool, check: bool
+    file: Path,
+    broker: str | None,
+    kafka_properties: Path | None,
+    everything: bool,
+    check: bool,
+    metrics: str | None,
 ) -> int:
     """Watch topics of errors for the patterns of a TOML FILE.
 
@@ -34,7 +41,8 @@ def command(
     log_to_stderr()
     try:
         config = read_config(file)
-        watch = Watch(config, kafka_login(broker, kafka_properties), everything)
+        kafka = kafka_login(broker, kafka_properties)
+        watch = Watch(config, kafka, everything)
     except (*MISTAKES, ValueError) as error:
         return cannot(error, logger)
     if check:
@@ -42,6 +50,7 @@ def command(
         return 0
 
     async def work(stopped: asyncio.Event) -> None:
-        await watch.run(stopped)
+        async with AlertPages(watch, kafka).at(metrics):
+            await watch.run(stopped)
 
     return run_until_stopped(work)

@@ -7,6 +7,7 @@ what was done before.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,11 @@ class Watch:
         config: what it goes by.
         kafka: arguments of aiokafka's clients.
         everything: whether what the topics have counts too, where it has never been before.
+
+    Attributes:
+        watching: whether topics are read now.
+        records: how many were read.
+        alerts: pattern → how many alerts it had.
     """
 
     def __init__(
@@ -45,6 +51,8 @@ class Watch:
     ) -> None:
         self._config, self._kafka, self._everything = config, kafka, everything
         self.actions = Actions(config.action)
+        self.watching, self.records = False, 0
+        self.alerts: Counter[str] = Counter()
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Watch until it is told to stop; begin again where Kafka failed."""
@@ -64,6 +72,7 @@ class Watch:
                 logger.warning("%s; trying again", printable(repr(error)))
                 await asyncio.sleep(AGAIN)
             finally:
+                self.watching = False
                 await wait_for_stop(consumer.stop())
 
     async def _read(self, consumer: Any, stopped: asyncio.Event) -> None:
@@ -71,6 +80,7 @@ class Watch:
         alerts = Alerts(self._config.patterns)
         self.actions.forget()
         places = await self._places()
+        self.watching = bool(places)
         if not places:
             logger.info("none of the topics is there yet: %s", ", ".join(self._config.topics))
             await _within(stopped, LOOK)
@@ -81,6 +91,7 @@ class Watch:
         while not stopped.is_set():
             found = await consumer.getmany(timeout_ms=500, max_records=READ)
             records = [record for each in found.values() for record in each]
+            self.records += len(records)
             for record in sorted(records, key=lambda each: int(each.timestamp)):
                 await self._take(alerts, record, done)
             if records:
@@ -100,6 +111,7 @@ class Watch:
         new = record.offset >= done[TopicPartition(record.topic, record.partition)]
         for alert, actions in alerts.note(fields, when):
             if new:
+                self.alerts[alert.pattern] += 1
                 logger.warning("%s", alert.subject)
             for name in actions:
                 if self.actions.admits(name, when) and new:

@@ -6,6 +6,7 @@ from typing import Any
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaConnectionError
 
+import stores.kafka_topics  # noqa: F401  # no topic is made by asking for it
 from topology.model.ending import wait_for_stop
 
 

@@ -60,6 +60,14 @@ log = logging.getLogger("materializer")
     show_default=True,
     help="Between batches.",
 )
+@click.option(
+    "--executors-from",
+    type=COUNT,
+    metavar="N",
+    default=20_000,
+    show_default=True,
+    help="Records of a batch that Spark's executors write (PostgreSQL).",
+)
 @click.option("--dead-topic", metavar="NAME", help="For what cannot be applied; '' for none.")
 @click.option("--status", type=FILE, metavar="FILE", help="JSON that says how far it is.")
 @metrics_option
@@ -108,6 +116,7 @@ def _run(options: SimpleNamespace, kafka: Mapping[str, str]) -> int:
             kafka,
             outputs.dead_topic,
             options.status,
+            options.executors_from,
         )
         report = Report(options.broker, outputs.topics, options.status)
         stack.enter_context(MaterializerPages(report).in_thread(options.metrics))

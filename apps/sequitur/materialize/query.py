@@ -9,22 +9,29 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sequitur.materialize.dead_rows import DeadRows
+from sequitur.materialize.executors import fold_on_executors, records_of
 from sequitur.materialize.report import Done, Report
+from sequitur.spark.errors import told
 from sequitur.spark.exceptions import SPARK_ERRORS
-from stores.sinks import Batch, OnDead, OutputRecord, Sink, StoreError
+from stores.sinks import Applied, Batch, OnDead, Sink, StoreError
+from stores.sinks.distributed import DistributedSink, NotDistributed
 from stores.sinks.records import check_batch
+from topology.model.printable import printable
 from topology.spark.batch_handler import BatchHandler, Stopped, read_topics, tell_dead
 from topology.spark.checkpoint import Checkpoint
-from topology.spark.clock import parse_offsets
+from topology.spark.clock import Ends, parse_offsets, taken
 
 LOOK_SECONDS = 0.5
 CHANGED_SECONDS = 2.0
 """Between two looks at whether the topology was deployed anew."""
+LARGE = 20_000
+"""Records of a batch that executors fold, unless it is said."""
+_SPLITTING = {"minpartitions", "maxrecordsperpartition"}
+"""Options of Spark's Kafka source that let several tasks read a partition."""
 STOP_SECONDS = 15
 """How long a stop waits for what else Spark has in hand, such as a broker that does not answer."""
 
@@ -39,7 +46,8 @@ class Settings:
     any file system that Spark knows. max_rows: records of one batch. interval: seconds between the
     starts of two batches; 0 looks for records without a pause. kafka: further options of Spark's
     Kafka source; they may hold secrets. dead_topic: for records that cannot be applied, besides the
-    read store. status: a file for what is going on.
+    read store. status: a file for what is going on. large: records of a batch that the executors
+    fold, where the read store takes it so; smaller ones are faster in the driver.
     """
 
     broker: str
@@ -50,29 +58,73 @@ class Settings:
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     dead_topic: str | None = None
     status: Path | None = None
+    large: int = LARGE
 
 
 class Writer(BatchHandler):
     """Hands the query's batches to the sink, and adds up what became of them."""
 
-    def __init__(self, sink: Sink, on_dead: OnDead | None = None, done: Done | None = None) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        on_dead: OnDead | None = None,
+        done: Done | None = None,
+        is_large: Callable[[int], bool] | None = None,
+    ) -> None:
         super().__init__()
         self.sink = sink
         self.on_dead = on_dead
         self.done = Done() if done is None else done
+        self.is_large = is_large
 
     def handle(self, frame: DataFrame, number: int) -> None:
         began = time.monotonic()
         context = frame.sparkSession.sparkContext
         query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
-        applied = self.sink.apply(_records(frame.toArrow()), Batch(query, number), self.on_dead)
+        applied = self._apply(frame, Batch(query, number))
         self.done.add(number, applied, time.monotonic() - began)
         tell_dead(log, applied)
 
+    def _apply(self, frame: DataFrame, batch: Batch) -> Applied:
+        sink = self.sink
+        if isinstance(sink, DistributedSink) and self.is_large and self.is_large(batch.number):
+            try:
+                return sink.apply_distributed(fold_on_executors(frame), batch, self.on_dead)
+            except NotDistributed as reason:
+                log.info("batch %d is applied by the driver alone: %s", batch.number, reason)
+            except SPARK_ERRORS as error:
+                self.is_large = None
+                log.warning(
+                    "the driver applies all batches until it is started again, since tasks on the "
+                    "executors failed; see that they have psycopg and reach the read store: %s",
+                    printable(told(error, {}), 2_000),
+                )
+        return sink.apply(records_of(frame.toArrow()), batch, self.on_dead)
 
-def _records(table: pa.Table) -> Iterator[OutputRecord]:
-    columns = (table[name].to_pylist() for name in ("topic", "partition", "offset", "value"))
-    return zip(*columns, strict=True)
+
+class BatchSizes:
+    """Which batches are large, by Spark's own notes of them.
+
+    Args:
+        checkpoint: that has them.
+        large: how many records make a large batch.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, large: int) -> None:
+        self._checkpoint, self._large = checkpoint, large
+        self._last: tuple[int, Ends] | None = None
+
+    def __call__(self, number: int) -> bool:
+        """Whether a batch is large."""
+        before, ends = self._ends(number - 1), self._ends(number)
+        self._last = number, ends
+        return taken(before, ends) >= self._large
+
+    def _ends(self, number: int) -> Ends:
+        if self._last is not None and self._last[0] == number:
+            return self._last[1]
+        noted = self._checkpoint.offsets(number) if number >= 0 else None
+        return {} if noted is None else parse_offsets(noted).ends
 
 
 def start(
@@ -105,8 +157,11 @@ def materialize(
     spark.conf.set("spark.sql.streaming.stopTimeout", f"{STOP_SECONDS}s")
     dead = settings.dead_topic
     on_dead = DeadRows(spark, settings.broker, dead, settings.kafka) if dead else None
-    writer = Writer(sink, on_dead, report.done)
     checkpoint = Checkpoint(spark, settings.checkpoint)
+    # A partition whose records Spark lets several tasks read is put together in the driver.
+    whole = _SPLITTING.isdisjoint(map(str.lower, settings.kafka))
+    is_large = BatchSizes(checkpoint, settings.large) if whole else None
+    writer = Writer(sink, on_dead, report.done, is_large)
     committed = checkpoint.committed
     query = start(spark, _with_known_topics(checkpoint, settings), writer)
     again = False

@@ -19,6 +19,7 @@ from aiokafka.errors import InvalidProducerEpoch, KafkaConnectionError, KafkaErr
 from aiokafka.partitioner import murmur2
 from aiokafka.producer import sender
 
+import stores.kafka_topics  # noqa: F401  # no topic is made by asking for it
 from sequitur.relay.kafka_refused import RefusedTopics, settled
 from sequitur.relay.link import Answer, MissingRange, SendResult, Superseded, Unavailable
 from sequitur.relay.rate_limit import RateLimit

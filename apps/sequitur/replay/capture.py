@@ -4,12 +4,14 @@ import asyncio
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
+from prometheus_client import Histogram
 from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.replay.content import Contents, Found
@@ -40,6 +42,11 @@ class Capture:
     Args:
         file: the log, and what is captured.
         kafka: arguments of aiokafka's clients.
+
+    Attributes:
+        works: topic → its capture.
+        counts: topic → what tells what became of its messages.
+        took: is told of the time of each batch, by topic.
     """
 
     def __init__(self, file: ReplayFile, kafka: Mapping[str, Any]) -> None:
@@ -47,6 +54,9 @@ class Capture:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._site = file.replay.site
         self._missing: set[str] = set()
+        self.works: dict[str, TopicCapture] = {}
+        self.counts: dict[str, Callable[[], Counter[str]]] = {}
+        self.took: Histogram | None = None
         self._holder = f"{socket.gethostname()}/{os.getpid()}"
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -95,7 +105,11 @@ class Capture:
             holder=self._holder,
             lease=self._file.replay.lease,
         )
-        telling = asyncio.create_task(_tell(work, contents))
+        self.works[topic] = work
+        self.counts[topic] = lambda: work.counts + contents.counts
+        if self.took is not None:
+            work.took = self.took.labels(topic).observe
+        telling = asyncio.create_task(_tell(topic, self.counts[topic]))
         logger.info("capturing %s", printable(topic))
         try:
             while True:
@@ -108,7 +122,7 @@ class Capture:
                 await asyncio.sleep(STOPPED)
         finally:
             await end_tasks(telling)
-            _say(work, contents)
+            del self.works[topic]
 
 
 def inbound(topic: str, kafka: Mapping[str, Any]) -> KafkaInbound:
@@ -151,24 +165,27 @@ def finder(contents: Contents) -> Callable[[InboundMessage], Found]:
     return find
 
 
-async def _tell(work: TopicCapture, contents: Contents) -> None:
-    while True:
-        await asyncio.sleep(_TELL)
-        _say(work, contents)
+async def _tell(topic: str, counts: Callable[[], Counter[str]]) -> None:
+    """Say what was captured since this was said last, now and then and at the end."""
+    told: Counter[str] = Counter()
+    try:
+        while True:
+            await asyncio.sleep(_TELL)
+            now = counts()
+            _say(topic, now - told)
+            told = now
+    finally:
+        _say(topic, counts() - told)
 
 
-def _say(work: TopicCapture, contents: Contents) -> None:
-    """Say what was captured since this was said last."""
-    counts = work.counts + contents.counts
-    work.counts.clear()
-    contents.counts.clear()
+def _say(topic: str, counts: Counter[str]) -> None:
     if not counts:
         return
     if counts["unread"]:
         counts["of them stored without metadata"] = counts.pop("unread")
     words = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     level = logging.WARNING if len(counts) > 1 else logging.INFO
-    logger.log(level, "%s: %s", printable(work), words)
+    logger.log(level, "%s: %s", printable(topic), words)
 
 
 async def _wait(stopped: asyncio.Event, seconds: float) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import COUNT, FILE, PERIOD, properties_option
+from sequitur.cli.options import COUNT, FILE, PERIOD, metrics_option, properties_option
 from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
@@ -49,7 +49,8 @@ def command() -> None:
 @_file
 @properties_option
 @click.option("--check", is_flag=True, help="Check the file, and end.")
-def capture(file: Path, kafka_properties: Path | None, check: bool) -> int:
+@metrics_option
+def capture(file: Path, kafka_properties: Path | None, check: bool, metrics: str | None) -> int:
     """Keep every message of the topics that FILE names, exactly once.
 
     New topics that match a pattern are noticed. Start any number: one of them
@@ -58,6 +59,7 @@ def capture(file: Path, kafka_properties: Path | None, check: bool) -> int:
 
     def run(found: ReplayFile) -> int:
         from sequitur.replay.capture import Capture
+        from sequitur.replay.pages import CapturePages
 
         kafka = kafka_login(found.replay.broker, kafka_properties)
         if not found.replay.topics:
@@ -65,7 +67,13 @@ def capture(file: Path, kafka_properties: Path | None, check: bool) -> int:
         if check:
             print(f"{file}: {', '.join(found.replay.topics)}")
             return DONE
-        return run_until_stopped(Capture(found, kafka).run)
+        work = Capture(found, kafka)
+
+        async def capturing(stopped: asyncio.Event) -> None:
+            async with CapturePages(work, kafka, found.engine()).at(metrics):
+                await work.run(stopped)
+
+        return run_until_stopped(capturing)
 
     return in_one_line(run, file)
 

@@ -5,6 +5,7 @@ database = "@database.url"       # of the log: a URL, or the file that has it, b
 site = "ewr"                     # a part of each message's position; the cluster id unless given
 topics = ["moves", "orders.*"]   # what is captured: names, and patterns with * ? [ ]
 broker = "127.0.0.1:9092"        # SEQUITUR_BROKER unless given
+keep = "30d"                     # the server drops what was captured before; unless given, nothing
 
 [field.tail]                     # metadata: a column that queries find by
 kind = "text"                    # or "integer", "number"
@@ -24,6 +25,7 @@ token = "@token"                 # SEQUITUR_REPLAY_TOKEN unless given
 reading = "open"                 # without the token; "token" unless host is loopback
 router = "router.toml"           # whose rules a recovery through the router goes by
 requests = "recovery-requests"   # the topic by which recoveries may be asked for, beside HTTP
+query_seconds = "30s"            # that a query over HTTP may take
 
 [application.board]              # whose recoveries are asked for by this name
 topics = ["moves"]
@@ -65,6 +67,7 @@ class LogTable(StrictTable):
         broker: host:port; None for that of the environment.
         lease: seconds after which a dead process's topics go to another.
         look: seconds between two looks for new topics.
+        keep: seconds after which servers drop what was captured; None: they drop nothing.
     """
 
     database: str = Field(min_length=1)
@@ -73,6 +76,7 @@ class LogTable(StrictTable):
     broker: str | None = None
     lease: Seconds = Field(default=10.0, ge=0.1, le=60)
     look: Seconds = Field(default=10.0, ge=0.1)
+    keep: Seconds | None = Field(default=None, ge=1)
 
 
 class FieldTable(StrictTable):
@@ -99,6 +103,7 @@ class ServerTable(StrictTable):
         reading: "open" or "token"; None: open where host is loopback.
         router: the router's file, beside this one; None: there is none.
         requests: the topic by which recoveries may be asked for; None: over HTTP alone.
+        query_seconds: that a query over HTTP may take.
     """
 
     host: str = "127.0.0.1"
@@ -107,6 +112,7 @@ class ServerTable(StrictTable):
     reading: Literal["open", "token"] | None = None
     router: str | None = None
     requests: str | None = None
+    query_seconds: Seconds = Field(default=30.0, ge=0.1)
 
 
 class ApplicationTable(StrictTable):

@@ -22,6 +22,8 @@ from topology.routing import Release
 
 _streams = click.argument("streams", nargs=-1)
 _reason = click.option("--reason", default="", help="Why; it is kept with who said so.")
+_INTO = " → "
+"""Between the topic and the transport of what a destination refused, as in a `Pair`."""
 _wait = click.option("--wait", type=PERIOD, default="60s", show_default=True)
 
 
@@ -49,7 +51,7 @@ class _OfUnits:
     def look(self) -> ParkedStreams:
         found = [
             ParkedStream(
-                *(each.topic, each.partition, each.stream, each.since, each.position),
+                *(_where(each), each.partition, each.stream, each.since, each.position),
                 waiting=each.waiting,
                 reason=each.reason,
             )
@@ -58,9 +60,14 @@ class _OfUnits:
         return ParkedStreams(round(time.time() * 1000), found)
 
     def let_go(self, each: ParkedStream, without: bool, reason: str) -> None:
-        more = each.waiting, each.reason or ""
-        one = ParkedUnits(each.view, each.partition, each.stream, each.since, each.sequence, *more)
+        topic, _, transport = each.view.partition(_INTO)
+        more = each.waiting, each.reason or "", transport
+        one = ParkedUnits(topic, each.partition, each.stream, each.since, each.sequence, *more)
         self._parking.let_go(one, WITHOUT if without else RETRY, f"{who()}: {reason or '-'}")
+
+
+def _where(each: ParkedUnits) -> str:
+    return f"{each.topic}{_INTO}{each.transport}" if each.transport else each.topic
 
 
 def _of(at: RouterAt) -> _OfStage | _OfUnits:
@@ -74,7 +81,8 @@ def parked(at: RouterAt) -> int:
     """List the parked streams of ROUTER, a file. Ends with status 1 if there are any.
 
     A stream is "=KEY", or "-" for what has no key; what failed is the offset. Units
-    of work have "=STREAM" where a message names its stream.
+    of work have "=STREAM" where a message names its stream, and DESTINATION before
+    it of what that refused; what failed is then the place in the segment.
     """
     found = _of(at).look()
     print(parked_text(found, len(found.streams)))

@@ -24,6 +24,7 @@ from stores.segments import (
     Inbound,
     Outbound,
     Pair,
+    ParkedPair,
     Parking,
     PublishedIds,
     Publisher,
@@ -260,11 +261,12 @@ class RouterUnits:
                 self.ledger,
                 self.store,
                 make(self.name),
-                Pair(topic, transport),
+                pair := Pair(topic, transport),
                 self._failures,
                 holder=holder,
                 limits=self._limits,
                 days=marks,
+                parked=ParkedPair(self.parking, pair, parks=self._failures.parks),
             )
             for topic in sorted({*self.sources, *left})
         }

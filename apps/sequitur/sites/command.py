@@ -13,11 +13,12 @@ import click
 import orjson
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import COUNT, FILE
+from sequitur.cli.options import COUNT, FILE, metrics_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.sites.config import SitesFile, load_sites
+from sequitur.sites.pages import SitePages
 from stores.sites import Site, SiteError
 from stores.sites.errors import AWAY
 from stores.sites.fences import Fence, decide, fences_of
@@ -77,7 +78,8 @@ _without = click.option(
 @command.command()
 @click.argument("file", type=FILE)
 @click.option("--peer", multiple=True, help="Forward to this site alone; repeatable.")
-def forward(file: Path, peer: tuple[str, ...]) -> int:
+@metrics_option
+def forward(file: Path, peer: tuple[str, ...], metrics: str | None) -> int:
     """Forward what is published here to the others, until it is stopped."""
     log_to_stderr()
     try:
@@ -90,8 +92,9 @@ def forward(file: Path, peer: tuple[str, ...]) -> int:
     ways = [Forwarder(found.here, peer, topic) for peer in peers for topic in found.topics]
 
     async def work(stopped: asyncio.Event) -> None:
-        tasks = [asyncio.create_task(each.run(stopped)) for each in ways]
-        await stopped.wait()
+        async with SitePages(ways, found.here.kafka).at(metrics):
+            tasks = [asyncio.create_task(each.run(stopped)) for each in ways]
+            await stopped.wait()
         _, late = await asyncio.wait(tasks, timeout=_GRACE)
         for task in late:
             task.cancel()

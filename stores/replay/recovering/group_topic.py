@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaTimeoutError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import KafkaTimeoutError
 
+from stores.kafka_topics import make_topics
 from stores.replay.recovering.group_log import GroupLog, Request, request_key
 from topology.model.ending import wait_for_stop
 from topology.model.names import checked_topic
@@ -49,7 +49,8 @@ class GroupTopic:
 
     async def start(self) -> None:
         """Make the topic if it is not there, and read it."""
-        await self._make()
+        configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT)}
+        await make_topics(self._kafka, {self.at.topic: 1}, configs)
         await self._raw.start()
         await self._reader.start()
         self._reader.assign([self.at])
@@ -91,20 +92,3 @@ class GroupTopic:
         """Delete what is said of a request."""
         for step in ("asked", "running", "ended"):
             await self.say(request.id, step, None)
-
-    async def _make(self) -> None:
-        admin = AIOKafkaAdminClient(**self._kafka)
-        try:
-            await admin.start()
-            configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT)}
-            copies = min(3, len((await admin.describe_cluster())["brokers"]))
-            made = await admin.create_topics(
-                [NewTopic(self.at.topic, 1, copies, topic_configs=configs)]
-            )
-            for each in made.topic_errors:
-                if each[1] and for_code(each[1]) is not TopicAlreadyExistsError:
-                    raise for_code(each[1])(self.at.topic)
-        except TopicAlreadyExistsError:
-            pass
-        finally:
-            await wait_for_stop(admin.close())

@@ -10,6 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaTimeoutError
 
+import stores.kafka_topics  # noqa: F401  # no topic is made by asking for it
 from stores.replay.recovering.switch import Seen
 from topology.model.ending import wait_for_stop
 from topology.model.replay_headers import RECOVERY_END, REPLAY

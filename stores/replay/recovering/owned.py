@@ -10,6 +10,7 @@ import orjson
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
+import stores.kafka_topics  # noqa: F401  # no topic is made by asking for it
 from stores.replay.recovering.group_log import partition_key
 from stores.replay.recovering.switch import PartitionSwitch
 from topology.model.ending import wait_for_stop
@@ -36,7 +37,7 @@ class OwnedPartition:
         kafka: Mapping[str, Any],
         seconds: float,
     ) -> None:
-        self.at, self._group, self._rows = at, group, rows
+        self.at, self.seconds, self._group, self._rows = at, seconds, group, rows
         self.switch = PartitionSwitch()
         self.lost = False
         """Whether somebody else may own it, or it is not known what was committed."""

@@ -10,20 +10,18 @@ from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import (
     InvalidTopicError,
     KafkaError,
     MessageSizeTooLargeError,
     ProducerFenced,
     RecordTooLargeError,
-    TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
-    for_code,
 )
 from aiokafka.producer import sender
 
 from stores.kafka_records import ReplacedName
+from stores.kafka_topics import make_topics
 from stores.segments.day_of import DAY
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError, StaleOwner
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
@@ -195,6 +193,16 @@ class KafkaInbound:
         """See `Holding`."""
         return self._partitions
 
+    async def records_behind(self) -> dict[int, int]:
+        """Partition → the records that are there and not polled, as far as it has heard of them."""
+        found: dict[int, int] = {}
+        if (consumer := self._consumer) is None:
+            return found
+        for place in consumer.assignment():
+            end = consumer.highwater(place) or 0
+            found[place.partition] = max(0, end - await consumer.position(place))
+        return found
+
     def hold(self, partition: int, position: int) -> None:
         """See `Holding`."""
         assert self._consumer is not None
@@ -246,7 +254,9 @@ class KafkaOutbound:
         self._known.clear()
         try:
             await producer.start()
-            await self._make_starts()
+            # A publisher that starts reads all of it: what compaction leaves, and an open segment.
+            configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT)}
+            await make_topics(self._kafka, {self._starts: 1}, configs)
             await producer.client.add_topic(self._starts)
             return await asyncio.wait_for(self._last(self._key(pair).encode()), _WAIT)
         except (KafkaError, TimeoutError) as error:
@@ -342,23 +352,6 @@ class KafkaOutbound:
 
     def _key(self, pair: Pair) -> str:
         return f"{self._router}/{pair.topic}/{pair.transport}"
-
-    async def _make_starts(self) -> None:
-        admin = AIOKafkaAdminClient(**self._kafka)
-        try:
-            await admin.start()
-            # A publisher that starts reads all of it: what compaction leaves, and one open segment.
-            configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT)}
-            copies = min(3, len((await admin.describe_cluster())["brokers"]))
-            new = NewTopic(self._starts, 1, copies, topic_configs=configs)
-            made = await admin.create_topics([new])
-            for each in made.topic_errors:
-                if each[1] and for_code(each[1]) is not TopicAlreadyExistsError:
-                    raise for_code(each[1])(self._starts)
-        except TopicAlreadyExistsError:
-            pass
-        finally:
-            await wait_for_stop(admin.close())
 
     async def _last(self, key: bytes) -> Place | None:
         """The last START that was committed.

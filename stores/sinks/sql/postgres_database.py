@@ -121,6 +121,13 @@ class PostgresDatabase:
             self._stages = stages  # those that were made meanwhile are gone
             raise
 
+    @contextmanager
+    def staging(self) -> Iterator[None]:
+        """A transaction that holds nobody up, and that no crash of the server needs to outlive."""
+        with self._connection.transaction():
+            self._connection.execute("SET LOCAL synchronous_commit TO off")
+            yield
+
     def layout(self) -> int | None:
         sql = f"SELECT 1 FROM pg_class WHERE relname = '_layout' AND relnamespace = ({_HERE})"
         found = self.query("SELECT number FROM _layout") if self.query(sql) else []
@@ -185,21 +192,30 @@ class PostgresDatabase:
         if table.startswith("_"):
             rows = [tuple(map(written_text, row)) for row in rows]
         names = (*key, *columns)
-        sets = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
-        conflict = f"ON CONFLICT ({listed(key)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}"
-        insert = f"INSERT INTO {quoted(table)} ({listed(names)})"
         if len(rows) > FEW:
             stage = self._copied(table, names, rows)
-            self.run(f"{insert} SELECT {listed(names)} FROM {stage} {conflict}")
+            self.upsert_from(stage, table, key, columns)
             self.run(f"TRUNCATE {stage}")
         else:
+            insert, conflict = _upsert(table, key, columns)
             self._each(f"{insert} VALUES (", len(names), f") {conflict}", rows)
+
+    def upsert_from(
+        self, stage: str, table: str, key: Sequence[str], columns: Sequence[str]
+    ) -> None:
+        """Upsert the rows of another table, in which no key comes twice."""
+        insert, conflict = _upsert(table, key, columns)
+        self.run(f"{insert} SELECT {listed((*key, *columns))} FROM {stage} {conflict}")
+
+    def delete_from(self, stage: str, table: str, key: Sequence[str]) -> None:
+        """Delete the rows whose keys are in another table."""
+        where = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, key))
+        self.run(f"DELETE FROM {quoted(table)} AS t USING {stage} AS s WHERE {where}")
 
     def delete(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
         if len(keys) > FEW:
             stage = self._copied(table, tuple(key), keys)
-            where = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, key))
-            self.run(f"DELETE FROM {quoted(table)} AS t USING {stage} AS s WHERE {where}")
+            self.delete_from(stage, table, key)
             self.run(f"TRUNCATE {stage}")
         else:
             name = f"({listed(key)})"
@@ -223,11 +239,15 @@ class PostgresDatabase:
                 f"CREATE TEMPORARY TABLE {stage} ON COMMIT DELETE ROWS AS "
                 f"SELECT {listed(names)} FROM {quoted(table)} WITH NO DATA"
             )
-        copy_in = _statement(f"COPY {stage} FROM STDIN")
-        with self._connection.cursor() as cursor, cursor.copy(copy_in) as copy:
+        self.copy_in(stage, rows)
+        return stage
+
+    def copy_in(self, stage: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add rows to a table that has just their columns."""
+        sql = _statement(f"COPY {stage} FROM STDIN")
+        with self._connection.cursor() as cursor, cursor.copy(sql) as copy:
             for row in rows:
                 copy.write_row(row)
-        return stage
 
     def order_by(self, column: str, kind: Kind) -> str:
         return quoted(column) + (' COLLATE "C"' if kind is str else "")
@@ -294,6 +314,15 @@ _PARAMETER = re.compile(r""" "(?:[^"]|"")*" | '(?:[^']|'')*' | \? | % """, re.VE
 def _marked_parameter(found: re.Match[str]) -> str:
     """A parameter as the driver marks it; in a name or a text it is none."""
     return "%s" if found[0] == "?" else found[0].replace("%", "%%")
+
+
+def _upsert(table: str, key: Sequence[str], columns: Sequence[str]) -> tuple[str, str]:
+    """What stands in front of the rows of an upsert, and behind them."""
+    sets = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
+    return (
+        f"INSERT INTO {quoted(table)} ({listed((*key, *columns))})",
+        f"ON CONFLICT ({listed(key)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}",
+    )
 
 
 def _marked(comment: str) -> Kind | None:

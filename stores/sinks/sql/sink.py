@@ -34,6 +34,8 @@ class SqlSink:
         StoreError: the database cannot be used as it is.
     """
 
+    transaction: type[SqlTransaction] = SqlTransaction
+
     def __init__(
         self, database: Database, tables: Iterable[DeclaredTable] = (), shadow: str | None = None
     ) -> None:
@@ -50,7 +52,7 @@ class SqlSink:
             raise
 
     def _begin(self, *, alone: bool = False) -> AbstractContextManager[SqlTransaction]:
-        return SqlTransaction.begin(self.database, self.shadow, alone=alone)
+        return self.transaction.begin(self.database, self.shadow, alone=alone)
 
     def apply(
         self,
@@ -107,7 +109,7 @@ class SqlSink:
             transaction.write_rows(reduction)
             transaction.save_streams(reduction)
             transaction.save_positions(reduction.positions.values())
-            transaction.save_dead(reduction, self.keep_dead)
+            transaction.save_dead(reduction.dead, self.keep_dead)
             transaction.save_batch(batch, reduction.applied.records)
             if reduction.dead and on_dead is not None:
                 on_dead(reduction.dead)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from stores.sinks.columns import Kind, sql_type
 from stores.sinks.dead_limit import DeadLimit
-from stores.sinks.records import Batch, Position, check_batch
+from stores.sinks.records import Batch, DeadRecord, Position, check_batch
 from stores.sinks.reduction import Reduction
 from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import Schema, TableState
@@ -113,9 +113,9 @@ class SqlTransaction:
         """Note how far partitions are applied."""
         self.progress.save_positions(positions)
 
-    def save_dead(self, reduction: Reduction, limit: DeadLimit) -> None:
+    def save_dead(self, dead: Iterable[DeadRecord], limit: DeadLimit) -> None:
         """Keep the records that could not be applied."""
-        self.dead.save(reduction.dead, limit)
+        self.dead.save(dead, limit)
 
     def save_batch(self, batch: Batch | None, records: int) -> None:
         """Note which batch it was, if it has a number."""

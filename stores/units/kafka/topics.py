@@ -7,8 +7,9 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import KafkaError, for_code
 
+from stores.kafka_topics import CannotMakeTopic, create_topics
 from stores.units.errors import MemberUnavailable, UnitError
 from stores.units.routing import slot_of
 from topology.model.ending import wait_for_stop
@@ -83,8 +84,7 @@ async def prepare(kafka: Mapping[str, Any], destination: str, routing: str = "")
             NewTopic(rows, partitions, copies, topic_configs=configs),
             NewTopic(dead, partitions, copies, topic_configs=large),
         ]
-        if missing := [each for each in new if each.name not in there]:
-            await _made(admin, missing)
+        await _made(admin, new)
         if rows not in there:
             return partitions
         members = await _partitions(admin, rows)
@@ -134,16 +134,15 @@ async def prepare_paths(kafka: Mapping[str, Any], destination: str) -> None:
         configs = {"cleanup.policy": "compact", "max.message.bytes": str(ROW_BYTES)}
         new = NewTopic(paths, 1, len(described[0]["replicas"]), topic_configs=configs)
         await _made(admin, [new])
-        await _topics(admin, paths)
     finally:
         await wait_for_stop(admin.close())
 
 
 async def _made(admin: AIOKafkaAdminClient, topics: list[NewTopic]) -> None:
-    answer = await admin.create_topics(topics)
-    for name, code, *_ in answer.topic_errors:
-        if code not in (0, TopicAlreadyExistsError.errno):
-            raise UnitError(f"topic {name!r} cannot be made: {for_code(code).__name__}")
+    try:
+        await create_topics(admin, topics)
+    except CannotMakeTopic as error:
+        raise UnitError(error.args[0]) from None
 
 
 async def routing_of(kafka: Mapping[str, Any], destination: str) -> tuple[int, bool]:

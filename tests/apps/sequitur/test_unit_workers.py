@@ -40,7 +40,7 @@ async def working(there: Destination, shop: Topology) -> AsyncIterator[None]:
         yield
     finally:
         stopped.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             await task
 
 
@@ -52,7 +52,7 @@ async def records_of(there: Destination, topic: str, count: int) -> dict[bytes, 
     await consumer.start()
     try:
         found: list[Any] = []
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(90):
             while len(found) < count:
                 for records in (await consumer.getmany(timeout_ms=200)).values():
                     found += records
@@ -138,7 +138,7 @@ async def test_a_unit_whose_handler_fails_to_its_limit_is_parked_and_others_go_o
             UnitAdministration(there.name, there.group, there.kafka, TOKEN) as administration,
         ):
             reasons = {}
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 for name in ("bad", "refused"):
                     while name not in reasons:
                         found = await administration.units(administration.member(name), name)
@@ -183,7 +183,7 @@ async def test_the_command_works_and_a_killed_one_loses_and_doubles_nothing(
                 victim.kill()
                 sent = await records_of(there, bills, units * each)
                 other.terminate()
-                assert await asyncio.to_thread(other.wait, 20) == 0
+                assert await asyncio.to_thread(other.wait, 60) == 0
         finally:
             for process in (victim, other):
                 process.kill()

@@ -1,5 +1,6 @@
 """What every replay log holds to: SQLite and PostgreSQL."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Engine, update
+from sqlalchemy import Connection, Engine, event, update
 
 from stores.db.engines import open_engine
+from stores.locks.lease import Lease
 from stores.replay import (
     CapturedMessage,
     Comparison,
@@ -20,6 +22,7 @@ from stores.replay import (
     ReplayError,
     ReplayLog,
 )
+from stores.replay.retention_timer import RetentionTimer
 from stores.replay.tables import PERIODS, periods
 
 FIELDS = {"tail": FieldKind.TEXT, "delay": FieldKind.INTEGER, "share": FieldKind.NUMBER}
@@ -213,6 +216,101 @@ class ReplayLogContract:
         log.append("moves", messages(1), {})
         assert [each.messages for each in log.retain(3600)] == [1, 1, 1]
         assert log.end() == 7
+
+    @pytest.mark.parametrize(
+        ("query", "field"),
+        [
+            ({"where": [["delay", ">=", 0]]}, 1),
+            ({"where": [["delay", ">=", 0]], "topics": ["moves"], "through": 300}, 1),
+            ({"where": [["tail", "^=", "N"]], "topics": ["moves"], "since": 1.0}, 0),
+        ],
+    )
+    def test_a_count_by_a_field_topics_and_times_reads_no_message(
+        self, log: ReplayLog, engine: Engine, query: dict[str, Any], field: int
+    ) -> None:
+        log.append("moves", messages(300), {})
+        statements = list[tuple[str, Any]]()
+
+        @event.listens_for(engine, "before_cursor_execute")
+        def note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
+            statements.append((statement, parameters))
+
+        assert log.count(Query.from_json(query)) == 300
+        (counting,) = (each for each in statements if "count(*)" in each[0])
+        with engine.connect() as connection:
+            if engine.dialect.name == "postgresql":
+                own = connection.execution_options(isolation_level="AUTOCOMMIT")
+                own.exec_driver_sql("VACUUM ANALYZE sequitur_replay_1")
+                own.exec_driver_sql("SET enable_seqscan = off")
+                own.exec_driver_sql("SET enable_bitmapscan = off")
+                plan = own.exec_driver_sql(f"EXPLAIN {counting[0]}", counting[1])
+                wanted = f"Index Only Scan using sequitur_replay_1_field_{field}"
+            else:
+                plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {counting[0]}", counting[1])
+                wanted = f"USING COVERING INDEX sequitur_replay_1_field_{field}"
+            assert wanted in str(plan.all())
+
+    def test_the_database_ends_a_query_that_takes_too_long(
+        self, log: ReplayLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log.append("moves", messages(3_000, value=b"x" * 10_000), {})
+        times = iter([0.0, 0.0])  # it begins in time
+        monkeypatch.setattr("stores.replay.query_limit.time.monotonic", lambda: next(times, 60.0))
+        words = "the query took more than 0.001 s, and was ended: name topics"
+        with pytest.raises(ReplayError, match=words):
+            log.limited(0.001).count(Query(text="y"))
+        times = iter([0.0, 0.0])
+        with pytest.raises(ReplayError, match=words):
+            log.limited(0.001).page(Query(text="y"))
+        # The connection is as it was before.
+        assert log.count(Query(text="y")) == 0
+        assert log.limited(120.0).count(Query(text="x", through=10)) == 10
+
+    def test_a_server_at_a_time_drops_what_is_older_than_the_log_keeps(
+        self, log: ReplayLog, engine: Engine
+    ) -> None:
+        hour, day = 3_600_000, 86_400_000
+        for number in range(1, 4):
+            log.append("moves", messages(number), {})
+            begun = {"day": number, "begun": number * day}
+            which = update(PERIODS).where(PERIODS.c.number == number)
+            with engine.begin() as connection:
+                connection.execute(which.values(**begun))
+        times = iter([3 * day + hour, 4 * day - 1, 4 * day + hour])
+        timer = RetentionTimer(log, 2 * 86_400, "one", clock=lambda: next(times))
+        assert timer.look() == []  # the first day ends when the second begins, and is kept for two
+        assert timer.look() == []
+        lease = Lease(engine, timer._lease.name, "another server")
+        epoch = lease.acquire()
+        assert epoch is not None
+        assert timer.look() == []  # nothing is asked of the clock
+        lease.release(epoch)
+        assert [(each.last, each.messages) for each in timer.look()] == [(0, 1)]
+        assert (log.count(Query()), next(times, None)) == (5, None)
+
+    async def test_retention_runs_by_itself_and_survives_what_it_cannot_do(
+        self, log: ReplayLog, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log.append("moves", messages(2), {})
+        with engine.begin() as connection:
+            connection.execute(update(PERIODS).values(day=1, begun=86_400_000))
+        log.append("moves", messages(1), {})
+        stopped, asked = asyncio.Event(), list[int]()
+
+        def clock() -> int:
+            asked.append(1)
+            if len(asked) == 1:
+                raise ReplayError("period 1 of the log is being read")
+            return 2**50
+
+        timer = RetentionTimer(log, 60.0, "one", every=0.01, clock=clock)
+        running = asyncio.create_task(timer.run(stopped))
+        while not log.holes(Query()):
+            await asyncio.sleep(0.01)
+            assert not running.done()
+        stopped.set()
+        await running
+        assert (log.count(Query()), len(asked) > 1) == (1, True)
 
     def test_a_field_that_nobody_declared_is_named(self, log: ReplayLog) -> None:
         with pytest.raises(ReplayError, match="there is no field 'gate'; declared are: delay, "):

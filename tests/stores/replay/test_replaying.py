@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -115,14 +116,36 @@ async def test_what_was_previewed_is_published_and_nothing_that_came_later(
     assert replays.newest(state=ReplayState.RUNNING) == []
 
 
+@pytest.mark.parametrize("other", [False, pytest.param(True, marks=pytest.mark.integration)])
+async def test_replays_of_a_log_that_an_older_version_made_go_on(
+    engine: Engine, other: bool, request: pytest.FixtureRequest
+) -> None:
+    if other:
+        engine = open_engine(request.getfixturevalue("database"))
+    replays = Replays(ReplayLog(engine))
+    replays.create()
+    replays.log.append("moves", messages(25, metadata={}), {0: 241, 1: 221, 2: 231})
+    id = started(replays)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE sequitur_replays DROP COLUMN sources")
+    replays.create()
+    replays.create()
+    broker = Broker()
+    await run(replays, id, broker)
+    assert sequences(broker) == list(range(5, 25))
+    assert replays.get(id).sources == {"moves": 3}
+    assert replays.get(started(replays)).sources == {}
+    engine.dispose()
+
+
 async def test_headers_of_the_way_go_and_those_of_the_replay_come(replays: Replays) -> None:
     given = (
         *(("h", b"\xff"), ("TraceParent", b"t"), ("baggage", b"b"), ("X-B3-TraceId", b"3")),
         *(("sequitur-origin", b"o"), ("sequitur-sites", b"s"), ("sequitur-replay", b"r")),
-        *(("h", b""), ("sequitur-id", b"ewr/in/0/7/1")),
+        *(("h", b""), ("sequitur-id", b"ewr/in/0/7/1"), ("sequitur-replay-time", b"7")),
     )
     day = CapturedMessage("gates", 0, 1, b"", headers=(("sequitur-day", b"2013-01-31"),))
-    one = CapturedMessage("gates", 0, 2, b"{}", headers=given, origin="jfk/gates/0/9")
+    one = CapturedMessage("gates", 0, 2, b"{}", 1_357_000, headers=given, origin="jfk/gates/0/9")
     two = CapturedMessage("gates", 5, 3, b"{}", site="ewr")
     replays.log.append("gates", [day, one, two], {0: 3, 5: 4})
     id = started(replays, asked(Query(topics=("gates",)), targets={"*": "again"}))
@@ -135,7 +158,9 @@ async def test_headers_of_the_way_go_and_those_of_the_replay_come(replays: Repla
         ("sequitur-replay", added["sequitur-replay"]),
         ("sequitur-replay-of", b"jfk/gates/0/9"),
         ("sequitur-replay-by", b"ann"),
+        ("sequitur-replay-time", b"1357000"),
     )
+    assert broker.got[1].headers[-1] == ("sequitur-replay-by", b"ann"), "its time is not known"
     # Its topic is gone, and had six partitions: its number is kept modulo, as it has no key.
     assert [each.partition for each in broker.got] == [0, 2]
     found = replays.get(id)
@@ -262,6 +287,19 @@ async def test_a_crash_at_any_step_loses_nothing_and_repeats_nothing(
         found = replays.get(id)
         assert (found.state, found.done) == (ReplayState.DONE, 20)
     assert at > 12
+
+
+async def test_no_more_than_a_page_s_bytes_are_held_however_large_messages_are(
+    replays: Replays, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stores.replay.log._BYTES", 50_000)
+    replays.log.append("large", messages(60, topic="large", value=b"x" * 9_000), {})
+    broker, sizes = Broker(), list[int]()
+    broker.meanwhile = lambda: sizes.append(len(broker.got))
+    asked_for = asked(Query(topics=("large",)), targets={"*": "again"})
+    await run(replays, started(replays, asked_for), broker, page=1_000)
+    assert len(broker.got) == 60
+    assert max(after - before for before, after in pairwise([0, *sizes])) == 6
 
 
 @pytest.mark.parametrize("action", [ReplayAction.PAUSE, ReplayAction.CANCEL])

@@ -2,9 +2,13 @@
 
 import asyncio
 import logging
+import os
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -35,9 +39,18 @@ async def run(replays: Replays, kafka: dict[str, Any], id: str) -> None:
     await Replaying(replays, id, outbound, lease_seconds=0.5, page=20).run()
 
 
-def be_killed(database: str, kafka: dict[str, Any], id: str) -> None:
+def be_killed(database: str, kafka: dict[str, Any], id: str, goal: int, later: float) -> None:
+    """Replay, and be killed a moment after so many; by itself, as whoever waits may be late."""
     logging.disable()
     replays = opened(database)
+
+    def kill() -> None:
+        while replays.get(id).done < goal:
+            time.sleep(0.01)
+        time.sleep(later)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Thread(target=kill, daemon=True).start()
     while True:
         asyncio.run(run(replays, kafka, id))
 
@@ -68,13 +81,11 @@ async def test_a_replay_whose_process_is_killed_publishes_each_message_once(
     replays.act(id, ReplayAction.START, *WHO)
     random = Random(16)
     for goal in (300, 1000, 1800):
-        process = context.Process(target=be_killed, args=(database, kafka, id))
+        later = random.random() / 50
+        process = context.Process(target=be_killed, args=(database, kafka, id, goal, later))
         process.start()
-        while replays.get(id).done < goal:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(random.random() / 50)
-        process.kill()
         process.join()
+        assert process.exitcode == -signal.SIGKILL
         assert replays.get(id).state is ReplayState.RUNNING
     while replays.get(id).state is ReplayState.RUNNING:  # until the lease of the dead one ends
         await run(replays, kafka, id)

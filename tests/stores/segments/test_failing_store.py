@@ -210,7 +210,7 @@ async def test_both_run_until_they_are_cancelled(engine: Engine, tmp_path: Path)
         asyncio.create_task(consumer(ledger, store, inbound).run(pause=0.01, retry=0.01)),
         asyncio.create_task(publisher(ledger, store, outbound).run(pause=0.01, retry=0.01)),
     ]
-    for _ in range(500):
+    for _ in range(6000):
         await asyncio.sleep(0.02)
         outbound.down = False
         if len(outbound.got) >= 30:

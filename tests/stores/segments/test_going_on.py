@@ -190,7 +190,7 @@ async def test_a_step_that_is_cancelled_neither_loses_nor_repeats(
     outbound = StuckOutbound(remembers=True)
     two = publisher(engine, store, outbound)
     task = asyncio.create_task(two.step())
-    for _ in range(500):
+    for _ in range(6000):
         if outbound.got:
             break
         await asyncio.sleep(0.01)
@@ -269,7 +269,7 @@ class SlowFolder(LocalFolder):
 
     def write(self, name: str, offset: int, data: bytes) -> None:
         self.begun.set()
-        self.go_on.wait(20)
+        self.go_on.wait(60)
         super().write(name, offset, data)
 
 
@@ -281,7 +281,7 @@ async def test_a_folder_is_not_handed_over_while_a_write_goes_on(tmp_path: Path)
     slow.go_on.clear()
     message = OutboundMessage("queue", "a", b"1")
     task = asyncio.create_task(one.publish(OutboundBatch(PAIR, (message,), Place(1, 9))))
-    await asyncio.to_thread(slow.begun.wait, 20)
+    await asyncio.to_thread(slow.begun.wait, 60)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     stopping = asyncio.create_task(one.stop())
@@ -308,7 +308,7 @@ async def test_a_store_that_cannot_be_read_for_a_while_does_not_end_the_publishe
 
     monkeypatch.setattr(store, "read", failing)
     task = asyncio.create_task(publisher(engine, store, outbound).run(retry=0.01))
-    for _ in range(500):
+    for _ in range(6000):
         if outbound.got or task.done():
             break
         await asyncio.sleep(0.02)
@@ -454,14 +454,14 @@ async def test_who_works_for_longer_than_the_lease_keeps_it(
     await consumer(engine, store, b"a").step()
     outbound = StuckOutbound()
     task = asyncio.create_task(publisher(engine, store, outbound, lease_seconds=0.3).run())
-    for _ in range(500):
+    for _ in range(6000):
         if outbound.got:
             break
         await asyncio.sleep(0.01)
     with engine.begin() as connection:
         connection.execute(update(LEASES).values(until=0))
     renewed = 0
-    for _ in range(500):
+    for _ in range(6000):
         await asyncio.sleep(0.02)
         with engine.connect() as connection:
             renewed = max(connection.execute(select(LEASES.c.until)).scalars())
@@ -481,7 +481,7 @@ async def test_who_hangs_is_replaced(
     outbound = StuckOutbound()
     task = asyncio.create_task(publisher(engine, store, outbound, lease_seconds=0.3).run())
     other, found = SegmentLedger(engine), None
-    for _ in range(500):
+    for _ in range(6000):
         await asyncio.sleep(0.02)
         if outbound.got and (found := await asyncio.to_thread(other.own_start, PAIR, "another")):
             break

@@ -204,7 +204,7 @@ async def test_a_topic_that_was_made_again_is_noticed_and_a_deletion_comes_throu
     admin = AIOKafkaAdminClient(**kafka)
     await admin.start()
     await admin.delete_topics([source])
-    for _ in range(100):
+    for _ in range(600):
         made = await admin.create_topics([NewTopic(source, 1, 1)])
         if not made.topic_errors[0][1]:
             break

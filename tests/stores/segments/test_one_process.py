@@ -105,6 +105,20 @@ async def test_a_transport_that_is_down_does_not_repeat_what_the_other_has(engin
     assert consumer.counts["skipped"] == 4 * 3
 
 
+async def test_what_is_refused_goes_to_errors_and_others_go_on(engine: Engine) -> None:
+    world = DirectWorld(engine)
+    world.outbound["b"].refused = {b"0", b"3"}
+    consumer = world.consumer()
+    while await consumer.step():
+        pass
+    assert len(world.outbound["a"].got) == 6
+    where = {each.value: each.destination for each in world.outbound["b"].got}
+    assert where == {b"%d" % n: "errors" if n in (0, 3) else "there" for n in range(6)}
+    failed = next(each for each in world.outbound["b"].got if each.value == b"0")
+    assert dict(failed.headers)["sequitur-failed-attempts"] == b"3"
+    assert consumer.counts["diverted"] == 2
+
+
 class RedeliveringQueue(LogInbound):
     """A queue: positions mean nothing, and everything comes again."""
 

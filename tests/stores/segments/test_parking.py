@@ -195,15 +195,25 @@ def world(engine: Engine, tmp_path: Path) -> World:
     return World(SegmentLedger(engine, lease_seconds=-1), FileSegments(tmp_path / "s"), Fuse())
 
 
-def run(world: World, consumer: SegmentConsumer) -> SegmentConsumer:
+def run_both(consumer: SegmentConsumer, publisher: Publisher) -> None:
+    """Until nothing is left to do."""
+
     async def both() -> None:
-        publisher = world.publisher()
-        for each in (consumer, publisher):
-            while await each.step(0):
-                pass
-            await each.stop()
+        while True:
+            done = 0
+            for each in (consumer, publisher):
+                while await each.step(0):
+                    done += 1
+            if not done:
+                break
+        await consumer.stop()
+        await publisher.stop()
 
     asyncio.run(both())
+
+
+def run(world: World, consumer: SegmentConsumer) -> SegmentConsumer:
+    run_both(consumer, world.publisher())
     return consumer
 
 

@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.local.broker import Broker
 from stores.sites import Site
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 
 
 @pytest.fixture(scope="session")
@@ -36,10 +35,8 @@ def everywhere(sites: tuple[Site, ...], unique: Callable[[str], str]) -> Callabl
     def create(partitions: int = 1, **config: str) -> str:
         name = unique("movements")
         for site in sites:
-            admin = AdminClient({"bootstrap.servers": site.kafka["bootstrap_servers"]})
             new = NewTopic(name, partitions, 1, config=config)
-            for made in admin.create_topics([new]).values():
-                made.result(30)
+            make_topics(site.kafka["bootstrap_servers"], new)
         return name
 
     return create

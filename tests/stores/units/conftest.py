@@ -26,7 +26,7 @@ class Destination:
         return UnitConsumer(self.name, more.pop("group", self.group), self.kafka, TOKEN, **more)
 
     def settings(self, **more: Any) -> ServerSettings:
-        settings = {"group": self.group, "lease": 3.0, **more}
+        settings = {"group": self.group, "lease": 8.0, **more}
         return ServerSettings(self.name, kafka=self.kafka, token=TOKEN, **settings)
 
     @asynccontextmanager
@@ -45,7 +45,7 @@ class Destination:
 
 async def received(consumer: UnitConsumer) -> UnitDelivery:
     """The next message, which is there."""
-    found = await consumer.receive(20)
+    found = await consumer.receive(60)
     assert found is not None
     return found
 

@@ -98,7 +98,7 @@ class Arrivals:
     async def next(self) -> UnitDelivery:
         """Ask for more until there is one that is held."""
         assert self.link is not None
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(60):
             while True:
                 if self._queue.empty():
                     await self.link.want()
@@ -118,7 +118,7 @@ async def one_member(
 
     monkeypatch.setattr(owner_module, "OwnerTransactions", MemoryTransactions)
     monkeypatch.setattr(owner_module, "restore_rows", restored)
-    settings = ServerSettings("d", "g", {}, TOKEN, **{"lease": 3.0, **more})
+    settings = ServerSettings("d", "g", {}, TOKEN, **{"lease": 20.0, **more})
     owner = Owner(settings, 0, 0, {}, "")
     await owner.start()
     app = web.Application()

@@ -26,7 +26,6 @@ HARMS = (
 SEED = int(os.environ.get("SEQUITUR_CHAOS_SEED", "14"))
 
 
-@pytest.mark.timeout(300)
 async def test_kills_rebalances_moves_and_zombies_lose_overtake_and_double_nothing(
     destination: Callable[..., Destination], tmp_path: Path
 ) -> None:
@@ -63,7 +62,7 @@ async def test_kills_rebalances_moves_and_zombies_lose_overtake_and_double_nothi
         for what in HARMS:
             await asyncio.to_thread(chaos.harm, what)
             await asyncio.sleep(chaos.random.uniform(0, 2))
-        until = time.monotonic() + 120
+        until = time.monotonic() + 300
         while chaos.ended() < UNITS * EACH and time.monotonic() < until:
             await asyncio.sleep(0.2)
         await end_tasks(moving)

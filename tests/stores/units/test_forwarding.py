@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from stores.units import (
@@ -25,7 +24,7 @@ from stores.units import (
     UnitError,
 )
 from stores.units.forward.store import UnitStore
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 from tests.stores.units.conftest import TOKEN, Destination, received
 from tests.stores.units.test_paths_over_kafka import paths
 from tests.stores.units.test_transactions import everything_in
@@ -47,7 +46,7 @@ async def forwarding(there: Destination, path: Path) -> AsyncIterator[Forwarding
         yield agent
     finally:
         stopped.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await task
 
 
@@ -101,7 +100,7 @@ async def test_nothing_is_forwarded_twice_by_the_agent_after_one_that_ended_befo
         await producer.unit("u").send_all([b"1", b"2", b"3"])
         monkeypatch.setattr(UnitStore, "forget", fails)
         async with forwarding(there, path):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not failing.is_set():
                     await asyncio.sleep(0.05)
         monkeypatch.setattr(UnitStore, "forget", forget)
@@ -150,7 +149,7 @@ async def test_it_ends_when_it_is_told_to_though_a_transaction_does_not_and_send
     async with StoredProducer(there.name, path) as producer:
         await producer.unit("u").send_all([b"1", b"2"])
     monkeypatch.setattr(AIOKafkaProducer, "commit_transaction", hangs)
-    async with forwarding(there, path), asyncio.timeout(20):
+    async with forwarding(there, path), asyncio.timeout(60):
         await hanging.wait()
     monkeypatch.setattr(AIOKafkaProducer, "commit_transaction", commit)
     async with forwarding(there, path):
@@ -180,9 +179,7 @@ async def test_an_old_copy_of_a_store_is_refused(destination: Create, path: Path
 def small(broker: BrokerAddress, unique: Callable[[str], str]) -> Destination:
     """A destination that takes no message of 40 KB."""
     name = unique("small")
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    made = NewTopic(name, 1, 1, config={"max.message.bytes": "40000"})
-    admin.create_topics([made])[name].result()
+    make_topics(broker.address, NewTopic(name, 1, 1, config={"max.message.bytes": "40000"}))
     return Destination({"bootstrap_servers": broker.address}, name)
 
 
@@ -214,9 +211,8 @@ async def test_what_the_dead_topic_does_not_take_either_is_kept_in_a_file_and_th
     small: Destination, path: Path
 ) -> None:
     there = small
-    admin = AdminClient({"bootstrap.servers": there.kafka["bootstrap_servers"]})
     dead = NewTopic(f"{there.name}.dead", 1, 1, config={"max.message.bytes": "40000"})
-    admin.create_topics([dead])[dead.topic].result()
+    make_topics(there.kafka["bootstrap_servers"], dead)
     large = [random.Random(seed).randbytes(60_000 + seed) for seed in (1, 2)]
     async with StoredProducer(there.name, path) as producer:
         await producer.unit("u").send_all([b"1", *large, b"2"])
@@ -266,7 +262,7 @@ async def test_a_killed_agent_and_a_broker_away_lose_overtake_and_double_nothing
                     while "nothing waits" not in said():
                         await asyncio.sleep(0.1)
                 process.terminate()
-                assert process.wait(20) == 0
+                assert process.wait(60) == 0
             finally:
                 with suppress(ProcessLookupError):
                     process.kill()

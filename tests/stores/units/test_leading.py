@@ -48,7 +48,10 @@ async def test_a_leader_that_swallowed_its_end_does_not_lead_beside_the_next(
     await candidate.on_partitions_assigned(places)
     await asyncio.sleep(0.01)
     begun[0].set()  # by the next, which has the same transactional id
-    await asyncio.sleep(0.2)
+    async with asyncio.timeout(60):
+        while len(begun) < 2:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
     led = len(begun)
     assert candidate._leading is not None
     candidate._leading.cancel()

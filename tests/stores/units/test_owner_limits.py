@@ -77,7 +77,7 @@ async def test_a_server_that_is_fenced_again_and_again_begins_less_often(
     monkeypatch.setattr(partitions_module, "asyncio", _Asyncio(pause))
     partitions = OwnedPartitions(SETTINGS, 1, {}, "", {})
     await partitions.on_partitions_assigned([TopicPartition("d", 0)])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await released.wait()
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 1, 2, 4]
 
@@ -138,7 +138,7 @@ async def test_idle_sessions_are_not_asked_while_nothing_is_ready(
 ) -> None:
     async with one_member(monkeypatch) as member:
         links = [member.link(f"s{each}")[0] for each in range(20)]
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(60):
             while sum(each.wants for each in member.owner.sessions.values()) < len(links):
                 await asyncio.gather(*(each.want() for each in links))
                 await asyncio.sleep(0.01)

@@ -100,13 +100,13 @@ async def leading(
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.01)
 
 
 async def routed(leader: PathLeader, unit: str, number: int) -> dict[str, Any]:
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         return await leader.ask(leader.renew("p", number, [], [unit], False))
 
 

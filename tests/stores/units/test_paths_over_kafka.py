@@ -31,7 +31,7 @@ Create = Callable[..., Destination]
 
 
 @asynccontextmanager
-async def paths(*all_of: Destination, lease: float = 2.0) -> AsyncIterator[PathServer]:
+async def paths(*all_of: Destination, lease: float = 8.0) -> AsyncIterator[PathServer]:
     """A path service of these destinations, which listens."""
     names = tuple(each.name for each in all_of)
     server = PathServer(PathSettings(names, all_of[0].kafka, TOKEN, lease=lease))
@@ -63,25 +63,36 @@ async def test_a_unit_moves_while_it_is_sent_to_and_worked_on(destination: Creat
         await unit.send(b"0")
         home = (await admin.path("order-7"))["member"]
         seen: list[tuple[int, int]] = []
+        moved, last = asyncio.Event(), b"the last"
 
         async def work() -> None:
-            while len(seen) < 60:
+            while True:
                 delivery = await received(consumer)
-                seen.append((int(delivery.value), delivery.member))
                 await asyncio.sleep(0.005)
                 await delivery.done()
+                if delivery.value == last:
+                    return
+                seen.append((int(delivery.value), delivery.member))
 
-        async def send() -> None:
-            for number in range(1, 60):
-                await unit.send(b"%d" % number)
+        async def send() -> int:
+            sent, after = 1, 0
+            while after < 20:
+                await unit.send(b"%d" % sent)
+                sent += 1
+                after += moved.is_set()
                 await asyncio.sleep(0.01)
+            await unit.send(last)
+            return sent
 
         working, sending = asyncio.create_task(work()), asyncio.create_task(send())
-        await asyncio.sleep(0.2)
+        while len(seen) < 10:
+            await asyncio.sleep(0.01)
+            assert not working.done()
         await admin.move("order-7", 1 - int(home), by="me")
-        async with asyncio.timeout(30):
-            await asyncio.gather(working, sending)
-        assert [number for number, _ in seen] == list(range(60))
+        moved.set()
+        async with asyncio.timeout(60):
+            _, count = await asyncio.gather(working, sending)
+        assert [number for number, _ in seen] == list(range(count))
         assert {member for _, member in seen} == {0, 1}
         with pytest.raises(UnitElsewhere, match="leave the member out"):
             await producer.send(b"straight", unit="order-7", member=int(home))
@@ -112,7 +123,7 @@ async def test_a_path_outlives_the_service_and_goes_with_the_last_message(
             }
             for _ in range(3):
                 await (await received(consumer)).done()
-            until = time.monotonic() + 20
+            until = time.monotonic() + 60
             while (left := await admin.paths()) and time.monotonic() < until:
                 await asyncio.sleep(0.2)
             assert left == {}, "its producer has left, and nothing waits"
@@ -151,12 +162,12 @@ async def test_a_subscriber_that_is_gone_holds_paths_until_it_is_forgotten(
         assert "has 1 parked messages" in await forget()
         assert "u" in await admin.paths()
         assert "is forgotten" in await forget("--parked")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await admin.paths():
                 await asyncio.sleep(0.1)
         assert "nothing is known" in await forget()
         async with there.server(group=gone) as back:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while len(back.owners) < 2:
                     await asyncio.sleep(0.1)
             assert [each.epoch for each in back.owners.values()] == [2, 2]
@@ -164,11 +175,11 @@ async def test_a_subscriber_that_is_gone_holds_paths_until_it_is_forgotten(
 
 async def test_without_the_path_service_sending_fails_clearly(destination: Create) -> None:
     there = destination(2)
-    async with paths(there, lease=0.6), there.producer(wait=1.5, **ROUTED) as producer:
+    async with paths(there, lease=0.6), there.producer(wait=60.0, **ROUTED) as producer:
         await producer.unit("a").send(b"1")
         with pytest.raises(UnitError, match="routed by path, not by hash"):
             await there.producer().start()
-        other = there.producer(routing="path", token="not-the-token-of-it", wait=1.0)
+        other = there.producer(routing="path", token="not-the-token-of-it", wait=5.0)
         async with other:
             with pytest.raises(MemberUnavailable, match="does not know this token"):
                 await other.unit("a").send(b"2")
@@ -202,7 +213,7 @@ async def test_partitions_that_are_added_move_no_unit_and_get_new_ones_by_path(
         await producer.unit("old").send(b"1")
         await grow(there, there.name, 2)
         await producer.unit("old").send(b"2")
-        until, number = time.monotonic() + 20, 0
+        until, number = time.monotonic() + 60, 0
         while 1 not in producer.sent and time.monotonic() < until:
             number += 1
             await producer.unit(f"new{number}").send(b"1")

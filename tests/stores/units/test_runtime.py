@@ -85,10 +85,10 @@ async def test_send_all_is_sorted_and_sent_whole_or_not_at_all(destination: Crea
             await unit.send_all([b"lost", OutgoingMessage(b"bad", attributes={"unit": "x"})])
         messages = [OutgoingMessage(b"late", sort=9), OutgoingMessage(b"early", sort=1)]
         await unit.send_all(messages, sort="priority")
-        found = [await consumer.receive(20)]
+        found = [await consumer.receive(60)]
         assert found[0] is not None
         await found[0].done()
-        found.append(await consumer.receive(20))
+        found.append(await consumer.receive(60))
         assert [each and each.value for each in found] == [b"early", b"late"]
 
 
@@ -99,7 +99,7 @@ async def test_what_is_not_committed_yet_blocks_what_follows(destination: Create
             await transaction.send(b"first", "u")
             await producer.unit("u").send(b"second")
             assert await consumer.receive(1) is None
-        first = await consumer.receive(20)
+        first = await consumer.receive(60)
         assert first is not None
         assert first.value == b"first"
 
@@ -115,7 +115,7 @@ async def test_each_subscriber_has_its_own_order(destination: Create) -> None:
     ):
         await producer.unit("u").send_all([b"1", b"2"])
         held = await received(slow)
-        found = [await fast.receive(20), await fast.receive(20)]
+        found = [await fast.receive(60), await fast.receive(60)]
         assert [each and each.value for each in found] == [b"1", b"2"]
         assert held.value == b"1"
         assert await slow.receive(0.3) is None
@@ -132,7 +132,7 @@ async def test_a_consumer_that_took_several_completes_all_before_anybody_gets_mo
         there.consumer() as second,
     ):
         await producer.unit("u").send_all([b"1", b"2", b"3"])
-        one, two = await first.receive(20), await first.receive(20)
+        one, two = await first.receive(60), await first.receive(60)
         assert one is not None
         assert two is not None
         await two.done()
@@ -173,7 +173,7 @@ async def test_a_new_owner_learns_from_the_sessions_what_was_not_durable(
         there.consumer() as second,
     ):
         await producer.unit("u").send_all([b"%d" % number for number in range(30)])
-        waiting = {asyncio.create_task(each.receive(30)) for each in (first, second)}
+        waiting = {asyncio.create_task(each.receive(60)) for each in (first, second)}
         while len(seen) < 30:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -183,7 +183,7 @@ async def test_a_new_owner_learns_from_the_sessions_what_was_not_durable(
                 durable = len(seen) % 10 != 0
                 await delivery.done()
                 consumer = first if delivery.session == first.session else second
-                waiting.add(asyncio.create_task(consumer.receive(30)))
+                waiting.add(asyncio.create_task(consumer.receive(60)))
                 if not durable:
                     await asyncio.sleep(0.3)
                     durable = True
@@ -216,12 +216,13 @@ async def test_a_wrong_token_gets_nothing(destination: Create) -> None:
 async def test_a_consumer_without_its_owner_stops_before_its_lease_is_over(
     destination: Create,
 ) -> None:
-    there, stopped = destination(), asyncio.Event()
+    there, begun, stopped = destination(), asyncio.Event(), asyncio.Event()
 
     async def work(delivery: UnitDelivery) -> None:
         async with delivery:
+            begun.set()
             try:
-                await asyncio.sleep(60)
+                await asyncio.sleep(600)
             except asyncio.CancelledError:
                 stopped.set()
                 raise
@@ -230,9 +231,10 @@ async def test_a_consumer_without_its_owner_stops_before_its_lease_is_over(
         async with there.server(lease=1.0):
             await producer.unit("u").send(b"1")
             delivery = await received(consumer)
-        assert delivery.held
+            working = asyncio.create_task(work(delivery))
+            await begun.wait()
         with pytest.raises(DeliveryLost):
-            await work(delivery)
+            await working
         assert stopped.is_set()
         assert not delivery.held
         with pytest.raises(DeliveryLost):
@@ -246,7 +248,7 @@ async def test_a_consumer_whose_token_is_wrong_is_told_so(destination: Create) -
         UnitConsumer(there.name, there.group, there.kafka, "another-token-altogether") as consumer,
     ):
         with pytest.raises(UnitError, match="does not know this token"):
-            await consumer.receive(20)
+            await consumer.receive(60)
 
 
 async def test_what_no_filter_admits_is_counted_and_told(destination: Create) -> None:
@@ -261,7 +263,10 @@ async def test_what_no_filter_admits_is_counted_and_told(destination: Create) ->
         delivery = await received(consumer)
         assert delivery.attributes == {"kind": "order"}
         await delivery.done()
-        assert await consumer.receive(0.5) is None
+        async with asyncio.timeout(60):
+            while not server.owners[0].queue.unadmitted:
+                await asyncio.sleep(0.02)
+        assert await consumer.receive(0.2) is None
         assert server.owners[0].queue.unadmitted == 1
         assert server.owners[0].queue.status("u").state == "unadmitted"
 
@@ -297,9 +302,9 @@ async def test_not_before_blocks_what_follows_in_the_unit(destination: Create) -
         await producer.unit("warm").send(b"up")
         await (await received(consumer)).done()
         due = time.time() + 3
+        await producer.unit("v").send(b"other")
         await producer.unit("u").send(OutgoingMessage(b"later", not_before=due))
         await producer.unit("u").send(b"follower")
-        await producer.unit("v").send(b"other")
         found = [await received(consumer)]
         await found[0].done()
         found.append(await received(consumer))

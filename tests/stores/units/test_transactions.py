@@ -40,7 +40,7 @@ async def everything_in(there: Destination, topic: str, count: int) -> list[byte
     await consumer.start()
     try:
         found: list[bytes] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(found) < count:
                 for records in (await consumer.getmany(timeout_ms=200)).values():
                     found += [record.value for record in records]
@@ -102,9 +102,9 @@ async def test_auto_completes_when_the_loop_asks_for_the_next(destination: Creat
     async with there.server(), there.producer() as producer:
         await producer.unit("u").send_all([b"1", b"2", b"3"])
         async with there.consumer(mode="auto") as consumer:
-            found = [await consumer.receive(20), await consumer.receive(20)]
+            found = [await consumer.receive(60), await consumer.receive(60)]
         async with there.consumer() as consumer:
-            found.append(await consumer.receive(20))
+            found.append(await consumer.receive(60))
     assert [each and each.value for each in found] == [b"1", b"2", b"3"]
 
 
@@ -194,7 +194,7 @@ async def test_of_two_who_write_the_result_of_a_message_at_once_one_does(engine:
     with engine.begin() as connection:
         assert mark(connection, delivery)
         waiting = asyncio.get_running_loop().run_in_executor(None, other)
-        assert await asyncio.to_thread(began.wait, 20)
+        assert await asyncio.to_thread(began.wait, 60)
         await asyncio.sleep(0.2)
         assert not waiting.done()
     assert await waiting is False
@@ -303,11 +303,11 @@ async def test_a_send_that_its_topic_refuses_is_told_to_the_sender_and_the_membe
         first = await received(consumer)
         consumer.send(out, bytes(500_000), "u")
         with pytest.raises(SendRefused, match="does not take the message"):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await consumer.commit()
         assert first.held
         consumer.send(out, b"small", "u")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await consumer.commit()
         assert (await received(consumer)).value == b"2"
         assert await everything_in(there, out, 1) == [b"small"]

@@ -133,6 +133,8 @@ def test_a_handler_that_blocks_is_told_of_by_name_while_it_does(
     twice, back = threading.Event(), threading.Event()
 
     def tell(view: View, blocked: Blocked) -> None:
+        if blocked.sequence != 2:
+            return  # on a slow machine the others take long, too
         told.append(blocked)
         if blocked.name == "unblocked":
             back.set()

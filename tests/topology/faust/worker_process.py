@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message, Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from soak.check import read
 from soak.ended import ended, stacks
+from tests.conftest import make_topics
 from tests.forked import Forked, ForkedWorker
 
 
@@ -27,9 +27,7 @@ class Worker:
     ) -> None:
         self.broker, self.prefix, self.folder = broker, prefix, folder
         (folder / "app.py").write_text(app)
-        admin = AdminClient({"bootstrap.servers": broker})
-        for made in admin.create_topics([NewTopic(f"{prefix}.in", partitions, 1)]).values():
-            made.result()
+        make_topics(broker, NewTopic(f"{prefix}.in", partitions, 1))
         self.process: Any = None
         """A ForkedWorker, or a Popen where a test starts it by itself."""
         self.instance, self.log_file = "one", folder / "log"
@@ -57,7 +55,7 @@ class Worker:
         return [sys.executable, "-m", "faust", "-A", "app", *words]
 
     def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return self.fork(*words, **environment).ended(90)
+        return self.fork(*words, **environment).ended(180)
 
     def fork(self, *words: str, **environment: str) -> Forked:
         """Start a command, which `run` waits for."""
@@ -72,7 +70,7 @@ class Worker:
     def end(self, how: int) -> int:
         assert self.process is not None
         self.process.send_signal(how)
-        status = ended(self.process, 60, self.log_file)
+        status = ended(self.process, 120, self.log_file)
         self.process = None
         return status
 
@@ -99,7 +97,7 @@ class Worker:
         """How many records a topic has, 0 if it is not there."""
         return len(self.records(topic))
 
-    def wait_until(self, true: Callable[[], bool], seconds: float = 60) -> None:
+    def wait_until(self, true: Callable[[], bool], seconds: float = 150) -> None:
         """Wait until it is so."""
         end = time.monotonic() + seconds
         while not true():
@@ -107,7 +105,7 @@ class Worker:
                 pytest.fail(stacks(self.process, self.log_file))
             time.sleep(0.3)
 
-    def wait(self, topic: str, count: int, seconds: float = 60) -> list[Message]:
+    def wait(self, topic: str, count: int, seconds: float = 150) -> list[Message]:
         """The records of a topic, once there are so many."""
         until = time.monotonic() + seconds
         while True:

@@ -129,8 +129,9 @@ def test_the_same_disorder_comes_out_the_same_as_from_a_faust_worker(
     _, first = expected(phases[:1])
     for prefix in (faust, spark):
         live.wait(partial(missing, prefix, first))
-        # Closed streams are forgotten 1.5 s later, of which no topic tells.
-        time.sleep(5)
+    # Closed streams are forgotten 1.5 s later, of which no topic tells.
+    time.sleep(8)
+    for prefix in (faust, spark):
         send(broker.address, prefix, never, START + 1_000_000)
     for prefix in (faust, spark):
         live.wait(partial(missing, prefix, counts))

@@ -13,7 +13,7 @@ from topology.diagnostics.audit.sequences import Sequences
 from topology.diagnostics.records import last_header
 from topology.engine.output.failure import HEALED
 from topology.model.event import Message
-from topology.model.origin_headers import REASON
+from topology.model.origin_headers import IN_SEQUENCE, REASON
 
 
 @dataclass(slots=True)
@@ -62,6 +62,8 @@ class SideTopics:
         self._claimed: set[str] = set()
 
     def came_late(self, record: Message) -> None:
+        if any(name == IN_SEQUENCE for name, _ in record.headers):
+            return  # it was handled
         stream, sequence = (record.key or b"").decode(), header(record, "sequence")
         if any(name == LANE for name, _ in record.headers) and self.laned:
             stream = joined_lane(stream, header(record, LANE))

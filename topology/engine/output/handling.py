@@ -206,7 +206,6 @@ class Handling:
             self.unrouted += unrouted
         if late is not None:
             self.too_late.append((event, late))
-            self.processed -= 1  # it is counted as late
         if state is not None:
             self.states[event.stream] = state
         if self.context:

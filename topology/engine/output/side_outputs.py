@@ -10,7 +10,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.failure import Failure, position
 from topology.engine.output.record_formatter import own_stream
 from topology.model.event import Event, Message
-from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, origin
+from topology.model.origin_headers import IN_SEQUENCE, ORIGIN, ORIGIN_KEY, REASON, origin
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Step
@@ -36,9 +36,17 @@ def report_step(view: View, result: Step, late: Iterable[Event], unit: CommitUni
 
 
 def send_late(
-    view: View, events: Iterable[Event], unit: CommitUnit, reason: str | None = None
+    view: View,
+    events: Iterable[Event],
+    unit: CommitUnit,
+    reason: str | None = None,
+    in_sequence: bool = False,
 ) -> None:
-    """Send late events to the late topic. reason: why their stream is not rebuilt, if it was to."""
+    """Send late events to the late topic.
+
+    reason: why their stream is not rebuilt, if it was to. in_sequence: the events were handled, and
+    are late in their own time.
+    """
     for event in events:
         message = event.message
         headers = [
@@ -50,6 +58,8 @@ def send_late(
             headers.append((LANE, split_lane(event.stream)[1].encode()))
         if reason is not None:
             headers.append((REASON, reason.encode("utf-8", "backslashreplace")[:4000]))
+        if in_sequence:
+            headers.append((IN_SEQUENCE, b""))
         headers.append((ORIGIN, origin(message)))
         if message.key is not None:
             headers.append((ORIGIN_KEY, message.key))

@@ -1,6 +1,5 @@
 """Kafka beside Faust's group consumer: admin calls, plain readers, how to connect."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -8,10 +7,11 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import KafkaError
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 from mode import get_logger
 
+from stores import kafka_topics
 from topology.faust.kafka import reconnect
 from topology.faust.kafka.records import raw
 from topology.faust.kafka.topics import Topic
@@ -21,9 +21,6 @@ from topology.model.ending import wait_for_stop
 logger = get_logger(__name__)
 
 reconnect.install()
-
-_VISIBLE = 30.0
-"""Seconds for which a topic that was made is looked for."""
 
 
 def connection(app: Any) -> dict[str, Any]:
@@ -99,13 +96,10 @@ async def create_topics(app: Any, wanted: Iterable[Topic], replication: int) -> 
         new = [
             _new_topic(each, replication) for each in topics.values() if each.name not in existing
         ]
-        if new:
-            answer = await admin.create_topics(new)
-            for topic, code, *rest in answer.topic_errors:
-                if code and for_code(code) is not TopicAlreadyExistsError:
-                    detail = rest[0] if rest and rest[0] else for_code(code).__name__
-                    raise RuntimeError(f"cannot create topic {topic!r}: {detail}")
-            await _visible(admin, {each.name for each in new})
+        try:
+            await kafka_topics.create_topics(admin, new)
+        except kafka_topics.CannotMakeTopic as error:
+            raise RuntimeError(error.args[0]) from None
         there = [each.name for each in topics.values() if each.name in existing and not each.given]
         for found in await admin.describe_topics(there) if there else ():
             partitions, wants = len(found["partitions"]), topics[found["topic"]].partitions
@@ -115,16 +109,6 @@ async def create_topics(app: Any, wanted: Iterable[Topic], replication: int) -> 
                     f"topology says {wants}; set source(partitions={partitions}), or use a new "
                     "topology name or group for topics of its own"
                 )
-
-
-async def _visible(admin: AIOKafkaAdminClient, names: set[str]) -> None:
-    """Wait until the broker lists the topics: it learns of them after its controller has answered.
-
-    Not for longer than `_VISIBLE`: who needs one that another broker does not know waits itself.
-    """
-    until = time.monotonic() + _VISIBLE
-    while not names <= set(await admin.list_topics()) and time.monotonic() < until:
-        await asyncio.sleep(0.1)
 
 
 def _new_topic(wanted: Topic, replication: int) -> NewTopic:

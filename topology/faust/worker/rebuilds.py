@@ -7,10 +7,14 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from mode import get_logger
+from sqlalchemy.exc import SQLAlchemyError
 
+from stores.db.urls import UrlError, said
+from stores.replay import ReplayError
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.clients import connected_consumer, read_range
+from topology.faust.worker.captured_history import CapturedHistory
 from topology.model.ending import wait_for_stop
 from topology.view_rebuild.history import Histories, History
 from topology.view_rebuild.stream_rebuild import rebuild_all
@@ -46,6 +50,8 @@ class Rebuilds:
         view = task.view
         self._input = TopicPartition(view.of.by_stream, partition)
         self._output = TopicPartition(view.output, partition)
+        log = app.engine.settings.replay_log
+        self._captured = None if log is None else CapturedHistory(log)
         self._reading: asyncio.Task[Histories] | None = None
         self._found: dict[str, History] = {}
         self._turn = False
@@ -99,8 +105,8 @@ class Rebuilds:
                 if position < self._known:
                     return Histories(self._task, [])
                 return await self._read_all(histories, position)
-            except (KafkaError, OSError) as error:
-                logger.warning("the broker does not answer, so no history is read: %r", error)
+            except (KafkaError, OSError, SQLAlchemyError, ReplayError, UrlError) as error:
+                logger.warning("no history is read, and it is tried again: %s", said(error))
                 await asyncio.sleep(AGAIN)
                 histories = Histories(self._task, self._task.rebuilds)
 
@@ -112,7 +118,12 @@ class Rebuilds:
             firsts = await consumer.beginning_offsets(both)
             # What the view has written last may be in a transaction that does not show yet.
             end = await self._end(self._output)
-            histories.shortened(input=firsts[self._input] > 0, output=firsts[self._output] > 0)
+            first = firsts[self._input]
+            whole = first == 0
+            if not whole and self._captured is not None:
+                of = self._task.view.of
+                whole = await self._captured.read(histories, of, self._input, first)
+            histories.shortened(input=not whole, output=firsts[self._output] > 0)
             for partition, until, take in (
                 (self._input, position, histories.message),
                 (self._output, end, histories.output),

@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer import sender
 from aiokafka.structs import OffsetAndMetadata
 
+import stores.kafka_topics  # noqa: F401  # no topic is made by asking for it
 from topology.engine.commit_unit import CommitUnit
 from topology.faust.worker.packing import RecordPacker, SentBatch
 from topology.faust.worker.partitioning import Partitions

@@ -85,6 +85,9 @@ class Audit:
                 found = last_epoch(found)
             if found != expected.outputs:
                 wrong += _differences(run, view, stream, found, expected.outputs)
+            too_late = sorted(shared.too_late.pop((view.name, stream), []))
+            if (too_late if once else sorted({*too_late})) != expected.too_late:
+                wrong.append(f"{view.name}: {stream}: late in their own time are {too_late}")
             shared.expect(view, stream, expected)
             run.handled += expected.processed
             run.failed += len(expected.failed)

@@ -9,6 +9,7 @@ import orjson
 from topology.declaration.view import View
 from topology.engine.output.failure import HEALED
 from topology.engine.state.rows import split_redriven_key
+from topology.model.origin_headers import IN_SEQUENCE
 from topology.testing.simulation.fold import Expected
 from topology.testing.simulation.log_partition import LogPartition
 from topology.testing.simulation.schedule import Schedule
@@ -26,7 +27,8 @@ def hasty(view: View) -> bool:
 class SharedTopics:
     """The side topics, and those that handlers send messages to.
 
-    late: (view, stream) → the sequences in the late topic; late_records: how many are there. dead:
+    late: (view, stream) → the sequences in the late topic; too_late: those of it that were handled,
+    and are late in their own time; late_records: how many are there. dead:
     the same of the dead topic, as often as they are there and were not put back; redriven: how many
     were. malformed, unknown: how many messages should be in those topics.
     """
@@ -41,6 +43,7 @@ class SharedTopics:
         """Whether late events emit late what they have to."""
         self.malformed = self.unknown = 0
         self.late: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self.too_late: dict[tuple[str, str], list[int]] = defaultdict(list)
         self.late_records: Counter[tuple[str, str]] = Counter()
         self.dead: dict[tuple[str, str], list[int]] = defaultdict(list)
         self.redriven: Counter[tuple[str, str]] = Counter()
@@ -53,6 +56,9 @@ class SharedTopics:
             for key, _, _, headers in partition.committed():
                 told = dict(headers)
                 sequence = int(told["sequence"])
+                if IN_SEQUENCE in told:
+                    self.too_late[told["view"].decode(), (key or b"").decode()].append(sequence)
+                    continue
                 seen = self.late[told["view"].decode(), (key or b"").decode()]
                 self.late_records[told["view"].decode(), (key or b"").decode()] += 1
                 if sequence in seen and self.once and told["view"].decode() not in settling:

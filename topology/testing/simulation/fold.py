@@ -24,7 +24,8 @@ class Expected:
 
     emits: the messages to other topics, in order. state: its dictionary as JSON, None if it has
     none. failed: the sequences whose handler failed → how often it was called. parked: the last
-    of these, where the stream ends by the view's error policy.
+    of these, where the stream ends by the view's error policy. too_late: those that were late in
+    their own time.
     """
 
     outputs: list[tuple[int, bytes]] = field(default_factory=list)
@@ -34,6 +35,7 @@ class Expected:
     processed: int = 0
     passed: int = 0
     parked: int | None = None
+    too_late: list[int] = field(default_factory=list)
 
 
 class _Failing:
@@ -75,6 +77,7 @@ def fold(view: View, messages: Iterable[Message]) -> Expected:
         handling.finish()
         result.processed += handling.processed
         result.passed += handling.passed
+        result.too_late += [sequence] * len(handling.too_late)
         result.state = handling.states.get(stream, result.state)
         if handling.failed:
             result.failed[sequence] = failing.attempts

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from sequitur.cli.options import COUNT, FILE, properties_option
+from sequitur.cli.options import COUNT, FILE, metrics_option, properties_option
 from sequitur.cli.running import TOKEN_LENGTH, run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
@@ -47,7 +47,8 @@ def _who(command: Callable[..., int]) -> Callable[..., int]:
 @click.command()
 @_file
 @properties_option
-def serve(file: Path, kafka_properties: Path | None) -> int:
+@metrics_option
+def serve(file: Path, kafka_properties: Path | None, metrics: str | None) -> int:
     """Serve queries, replays and recoveries over HTTP, and carry them out.
 
     /openapi.json describes it. Start any number: one of them runs a replay, another
@@ -60,11 +61,13 @@ def serve(file: Path, kafka_properties: Path | None) -> int:
         from sequitur.replay.server.application import is_loopback
         from sequitur.replay.server.application import serve as serve_http
         from sequitur.replay.server.control_topic import ControlTopic
+        from sequitur.replay.server.pages import ServerPages
         from sequitur.replay.server.service import Service
         from sequitur.replay.server.work import ReplayWork
         from stores.replay.recoveries import ROUTER as THROUGH
         from stores.replay.recoveries import Recoveries
         from stores.replay.recovery_topics import RecoveryTopics
+        from stores.replay.retention_timer import RetentionTimer
         from stores.segments.transports.kafka import KafkaOutbound
 
         server, secret = found.server, token(found)
@@ -77,7 +80,7 @@ def serve(file: Path, kafka_properties: Path | None) -> int:
             way = import_module("sequitur.route.replay_way").RouterWay
             router = way(found.folder / server.router)
         applications = {name: each.topics for name, each in found.application.items()}
-        service = Service(recoveries, topics, applications, router)
+        service = Service(recoveries, topics, applications, router, server.query_seconds)
         routes = service.routes()
         ways = {} if router is None else {THROUGH: router}
         holder = f"{socket.gethostname()}/{os.getpid()}"
@@ -91,11 +94,15 @@ def serve(file: Path, kafka_properties: Path | None) -> int:
             logger.info("the replay log is at http://%s:%d", server.host, server.port)
             where, opened = (server.host, server.port), reading == "open"
             working = [asyncio.create_task(work.run(stopped))]
+            if found.replay.keep is not None:
+                timer = RetentionTimer(recoveries.replays.log, found.replay.keep, holder)
+                working.append(asyncio.create_task(timer.run(stopped)))
             if server.requests is not None:
                 control = ControlTopic(service, kafka, server.requests)
                 working.append(asyncio.create_task(control.run(stopped)))
             try:
-                await serve_http(routes, secret, *where, stopped, open_reading=opened)
+                async with ServerPages(recoveries, service, kafka).at(metrics):
+                    await serve_http(routes, secret, *where, stopped, open_reading=opened)
             finally:
                 stopped.set()
                 await asyncio.gather(*working)

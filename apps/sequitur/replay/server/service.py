@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +15,7 @@ from stores.replay.errors import Busy, UnknownReplay
 from stores.replay.recoveries import Recoveries, Recovery, RecoveryRequest
 from stores.replay.recovery_topics import RecoveryTopics
 from stores.replay.replay_state import ReplayAction, ReplayState
-from stores.replay.replays import ReplayRequest
+from stores.replay.replays import ReplayRequest, Replays
 
 T = TypeVar("T")
 _AT_ONCE = 4
@@ -38,6 +39,7 @@ class Service:
         topics: Kafka's.
         applications: name → its topics.
         router: the rules of now; None: there are none.
+        query_seconds: that a query may take.
     """
 
     def __init__(
@@ -46,11 +48,15 @@ class Service:
         topics: RecoveryTopics,
         applications: Mapping[str, Sequence[str]],
         router: RouterRules | None = None,
+        query_seconds: float = 30.0,
     ) -> None:
         self._recoveries, self._topics, self._router = recoveries, topics, router
-        self._replays, self._log = recoveries.replays, recoveries.replays.log
+        self._log = recoveries.replays.log.limited(query_seconds)
+        self._replays = Replays(self._log)
         self._applications = applications
         self._querying = asyncio.Semaphore(_AT_ONCE)
+        self.took: Callable[[float], None] = lambda seconds: None
+        """Is told of the time of each query."""
 
     def routes(self) -> list[Route]:
         """All routes."""
@@ -246,7 +252,9 @@ class Service:
                 await self._querying.acquire()
         except TimeoutError:
             raise Busy(f"{_AT_ONCE} queries have been under way for {_WAIT:.0f} s") from None
+        begun = time.monotonic()
         try:
             return await asyncio.to_thread(work)
         finally:
+            self.took(time.monotonic() - begun)
             self._querying.release()

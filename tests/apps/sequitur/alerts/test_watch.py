@@ -56,12 +56,12 @@ async def test_an_alert_is_told_once_over_restarts(
         watch, stopped = Watch(noted, kafka, everything=True), asyncio.Event()
         task = asyncio.create_task(watch.run(stopped))
         await fail(*exceptions)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(found := file.read_text().splitlines()) < alerts:
                 assert not task.done()
                 await asyncio.sleep(0.05)
         stopped.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await task
         return [orjson.loads(line)["group"]["exception"] for line in found if line]
 

@@ -151,7 +151,7 @@ def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) ->
         url = _address(console, log)
         yield Operated(worker, url, told, mended)
         console.terminate()
-        assert console.wait(20) == 0, log.read_text()
+        assert console.wait(60) == 0, log.read_text()
         assert "Traceback" not in log.read_text(), log.read_text()
     finally:
         console.kill()
@@ -161,7 +161,7 @@ def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _address(console: subprocess.Popen[bytes], log: Path) -> str:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while not (found := re.search(r"console: (http://\S+)/", log.read_text())):
         assert console.poll() is None, log.read_text()
         assert time.monotonic() < until, log.read_text()

@@ -59,7 +59,7 @@ def running(
     with output.open("wb") as file:
         demo = subprocess.Popen(words, cwd=ROOT, stdout=file, stderr=file)
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while until not in output.read_text() and time.monotonic() < deadline:
             assert demo.poll() is None, output.read_text()
             time.sleep(0.2)
@@ -97,6 +97,7 @@ def _watch(address: str) -> None:
             executable_path=chromium.browser_file(), args=["--no-sandbox", "--disable-gpu"]
         )
         page = browser.new_page()
+        page.set_default_timeout(120_000)
         page.goto(address)
         row = page.get_by_role("region", name="Views", exact=True).get_by_role("row")
         processed = row.filter(has_text="departure_board").get_by_role("cell").nth(2)

@@ -83,7 +83,9 @@ def test_a_full_queue_is_waited_for() -> None:
 def test_stop_ends_it_early() -> None:
     sender = Sender(FakeProducer(), "topic", messages(2), delivery(0.0, 60.0))
     sender.start()
-    time.sleep(0.1)
+    deadline = time.time() + 60
+    while not sender.sent and time.time() < deadline:
+        time.sleep(0.01)
     sender.stop()
     assert not sender.running
     assert sender.sent == 1
@@ -93,7 +95,7 @@ def test_stop_ends_it_early() -> None:
 def test_a_refused_message_ends_it_with_the_reason() -> None:
     sender = Sender(FakeProducer(fails=1), "topic", messages(3), delivery(0.0, 0.05, 60.0))
     sender.start()
-    deadline = time.time() + 5
+    deadline = time.time() + 60
     while sender.running and time.time() < deadline:
         time.sleep(0.01)
     assert not sender.running

@@ -14,12 +14,12 @@ from typing import Any
 
 import orjson
 import pytest
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.local.process import spawn, tail
 from soak.ended import ended, run, stacks
 from tests.apps.sequitur.rebuild.stores import Store
+from tests.conftest import make_topics
 from tests.topology.faust.worker_process import Worker
 
 PATIENCE = 480.0
@@ -116,8 +116,7 @@ class Living(Worker):
 
     def __init__(self, broker: str, prefix: str, folder: Path, store: Store) -> None:
         super().__init__(broker, prefix, folder, APP)
-        admin = AdminClient({"bootstrap.servers": broker})
-        admin.create_topics([NewTopic(f"{prefix}.tens", 1, 1)])[f"{prefix}.tens"].result(30)
+        make_topics(broker, NewTopic(f"{prefix}.tens", 1, 1))
         self.store = store
         self.url = store.url
         self._materializer: subprocess.Popen[bytes] | None = None

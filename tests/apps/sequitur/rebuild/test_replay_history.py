@@ -57,13 +57,13 @@ async def test_what_the_topic_no_longer_has_comes_from_the_replay_log(
     shop.view("board", of=source, handler=board)
     spans = {name: {0: (KEPT, 30), 1: (KEPT, 30)}}
 
-    def build(*history: str) -> Build:
+    def build(*history: str, streams: tuple[str, ...] = ()) -> Build:
         entries = tuple(map(check_history, history))
-        request = Request(("board",), f"sqlite:///{tmp_path}/board.db", entries)
+        request = Request(("board",), f"sqlite:///{tmp_path}/board.db", entries, streams)
         plan = Plan(request, Snapshot(100, {}, {}, {}, spans))
         live = {f"s{n}": b"%d" % (MESSAGES // STREAMS) for n in range(STREAMS)}
         limits: Any = SimpleNamespace(progress=lambda: {"board": live})
-        folder = WorkFolder(tmp_path / "-".join(entry[:3] for entry in history))
+        folder = WorkFolder(tmp_path / "-".join([*streams, *(entry[:3] for entry in history)]))
         kafka = {"kafka.bootstrap.servers": broker.address}
         return Build(spark, shop, limits, plan, folder, kafka, lambda: None)
 
@@ -78,6 +78,9 @@ async def test_what_the_topic_no_longer_has_comes_from_the_replay_log(
     made.run(None)
     tally = made.tallies["board"]
     assert (tally.processed, tally.missing, tally.duplicate) == (MESSAGES, 0, 0)
+    (made := build("sources", f"log:{file}", streams=("s1", "s2"))).run(None)
+    tally = made.tallies["board"]
+    assert (tally.processed, tally.missing) == (MESSAGES * 2 // STREAMS, 0)
 
 
 def test_a_log_that_is_none_is_named_before_anything_begins(tmp_path: Path) -> None:

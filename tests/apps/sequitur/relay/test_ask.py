@@ -61,7 +61,7 @@ def lose(engine: Engine, log: MessageLog, topic: str) -> None:
 
 def done(worker: Worker) -> list[dict[str, Any]]:
     """The commands that were done, once there is one; others came too soon, or once more."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 150
     while True:
         records = read(worker.broker, f"{worker.prefix}.audit")
         audit = [orjson.loads(record.value() or b"") for record in records]

@@ -21,6 +21,7 @@ from sqlalchemy import Engine, text
 
 from sequitur.relay import kafka_link
 from sequitur.relay.kafka_link import KafkaLink
+from sequitur.relay.kafka_refused import settled
 from sequitur.relay.leadership import RelayConfig
 from sequitur.relay.link import Answer, MissingRange, SendResult, Superseded, Unavailable
 from sequitur.relay.outstanding import Outstanding
@@ -135,9 +136,15 @@ async def test_a_topic_that_may_not_be_part_of_a_transaction_is_found(fake: Fake
     assert fake.opened == 2
 
 
-async def test_a_topic_that_does_not_answer_holds_back_itself_alone(fake: FakeBroker) -> None:
+async def test_a_topic_that_does_not_answer_holds_back_itself_alone(
+    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def soon(producer: Any, batches: Any, _: float) -> None:
+        await settled(producer, batches, 0.1)
+
+    monkeypatch.setattr(kafka_link, "settled", soon)
     fake.errors["bad"] = None
-    link = KafkaLink("one", {}, acknowledged=2)
+    link = KafkaLink("one", {}, acknowledged=600)
     sent = await link.send(MIXED)
     assert list(sent.topics) == ["bad"]
     assert len(fake.committed) == 2

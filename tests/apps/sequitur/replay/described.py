@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from aiohttp import ClientSession
+from aiohttp import ClientError, ClientSession
 
 
 class DescribedClient:
@@ -21,7 +21,7 @@ class DescribedClient:
             try:
                 async with self._session.get(f"{self._url}/openapi.json") as answer:
                     self.description = await answer.json()
-            except OSError:
+            except (OSError, ClientError):
                 await asyncio.sleep(0.05)
         for path, methods in self.description["paths"].items():
             for method, operation in methods.items():

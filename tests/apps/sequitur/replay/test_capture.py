@@ -69,7 +69,7 @@ async def send(kafka: Any, topic: str, numbers: range, **settings: Any) -> None:
             await producer.send(topic, value, b"k%d" % (n % 3), n % 3, timestamp_ms=1_000 + n)
 
 
-async def until(found: Callable[[], bool], seconds: float = 60) -> None:
+async def until(found: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not found():
         assert time.monotonic() < deadline, "it never came"
@@ -144,7 +144,7 @@ async def captured(file: ReplayFile, kafka: Any, done: Callable[[], bool]) -> No
     stopped = asyncio.Event()
     task = asyncio.create_task(Capture(file, kafka).run(stopped))
     try:
-        await until(done, 30)
+        await until(done)
     finally:
         stopped.set()
         await task
@@ -188,7 +188,7 @@ async def test_what_went_before_it_was_captured_is_a_hole_and_a_topic_made_again
     with pytest.raises(ReplayError, match="is the one that was captured"):
         await begin_anew(file, kafka, name)
     await admin.delete_topics([name])
-    for _ in range(100):
+    for _ in range(600):
         made = await admin.create_topics([NewTopic(name, 3, 1)])
         if not made.topic_errors[0][1]:
             break

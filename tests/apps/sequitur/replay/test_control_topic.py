@@ -40,7 +40,6 @@ async def read(kafka: dict[str, Any], topic: str, count: int) -> list[Any]:
     return found
 
 
-@pytest.mark.timeout(90)
 async def test_a_request_by_the_control_topic_is_taken_once_over_a_kill(
     broker: BrokerAddress,
     topic: Callable[..., str],
@@ -84,7 +83,7 @@ async def test_a_request_by_the_control_topic_is_taken_once_over_a_kill(
         assert ("sequitur-recovery-end", made["id"].encode()) in mark.headers
         # Read again from the beginning, as after a kill between recovery and commit.
         server.kill()
-        server.wait(10)
+        server.wait(60)
         async with AIOKafkaConsumer(
             **kafka, group_id=f"sequitur-replay-{requests}", enable_auto_commit=False
         ) as consumer:

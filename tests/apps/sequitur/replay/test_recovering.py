@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.local.ports import HOST, free_port
@@ -26,7 +25,7 @@ from stores.replay.replays import Replays
 from stores.replay.republish import TRANSPORT, headers_of
 from stores.segments.message import OutboundMessage
 from stores.segments.transports.kafka import KafkaOutbound
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 from tests.forked import context
 
 pytestmark = pytest.mark.integration
@@ -72,7 +71,7 @@ async def serving(
         yield f"http://{HOST}:{port}", log
     finally:
         stopped.set()
-        await asyncio.wait_for(asyncio.gather(*tasks), 30)
+        await asyncio.wait_for(asyncio.gather(*tasks), 60)
         engine.dispose()
 
 
@@ -216,7 +215,9 @@ async def test_a_group_takes_part_as_a_whole_and_who_comes_later_goes_on_in_its_
                     await asyncio.sleep(0.05)
                     for task in tasks:
                         assert not task.done(), task.exception()
-            await asyncio.sleep(2.5)  # it is closed at the server
+            async with asyncio.timeout(60):
+                while Recoveries(Replays(log)).newest()[0].closed is None:
+                    await asyncio.sleep(0.1)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -270,8 +271,7 @@ async def test_a_recovery_that_is_refused_or_ended_loses_nothing(
 ) -> None:
     name, out, group = unique("moves"), topic("out"), unique("group")
     week = NewTopic(name, 1, 1, config={"retention.ms": "604800000"})
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([week])[name].result(30)
+    make_topics(broker.address, week)
     await publish(kafka, name, 0, range(EACH))
     async with (
         serving(kafka, tmp_path) as (url, log),

@@ -67,7 +67,6 @@ async def recovered(kafka: dict[str, Any], topic: str, request: str) -> dict[int
     return found
 
 
-@pytest.mark.timeout(120)
 async def test_a_recovery_over_kills_of_the_server(
     broker: BrokerAddress, topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -102,7 +101,7 @@ async def test_a_recovery_over_kills_of_the_server(
                 while (await client.call("recovery", id=request))["done"] < goal:
                     await asyncio.sleep(0.02)
                 server.kill()
-                server.wait(10)
+                server.wait(60)
                 server = start("serve")
                 client.description = {}
                 await client.learn()

@@ -23,7 +23,7 @@ from stores.replay.errors import ReplayError
 from stores.replay.recoveries import ROUTER, Recoveries, Recovery
 from stores.replay.recovering.replay_server import ReplayServer
 from stores.replay.recovery_topics import RecoveryTopics
-from stores.replay.replays import Replays
+from stores.replay.replays import ReplayRequest, Replays
 from stores.replay.retention import Hole
 from stores.segments import OutboundBatch
 from tests.apps.sequitur.replay.described import DescribedClient, problems
@@ -91,7 +91,11 @@ def log(tmp_path: Path) -> Iterator[ReplayLog]:
 
 @asynccontextmanager
 async def serving(
-    log: ReplayLog, *, open_reading: bool = True, router: RouterWay | None = None
+    log: ReplayLog,
+    *,
+    open_reading: bool = True,
+    router: RouterWay | None = None,
+    query_seconds: float = 30.0,
 ) -> AsyncIterator[Server]:
     stopped, port, broker = asyncio.Event(), free_port(), Broker()
     recoveries = Recoveries(Replays(log))
@@ -99,7 +103,8 @@ async def serving(
     topics = Topics(
         broker, {"moves": {0: 241, 1: 221, 2: 231}, "gates": {0: 5}, "new": {0: 0}, "in": {0: 99}}
     )
-    routes = Service(recoveries, topics, {"board": ["moves"]}, router).routes()
+    service = Service(recoveries, topics, {"board": ["moves"]}, router, query_seconds)
+    routes = service.routes()
     ways = {} if router is None else {ROUTER: router}
     work = ReplayWork(recoveries, topics, lambda: broker, ways, "test", look=0.02)
     tasks = [
@@ -269,14 +274,14 @@ async def test_slow_queries_stop_nothing_else(
     async with serving(log) as server:
         call, slow, under_way = server.client.call, Event(), asyncio.Event()
         id = (await call("preview", {"query": QUERY, "to": {"*": "again"}, "rate": 1, **WHO}))["id"]
-        count, loop = server.log.count, asyncio.get_running_loop()
+        count, loop = ReplayLog.count, asyncio.get_running_loop()
 
-        def counted(query: Query) -> int:
+        def counted(log: ReplayLog, query: Query) -> int:
             loop.call_soon_threadsafe(under_way.set)
             assert slow.wait(60)
-            return count(query)
+            return count(log, query)
 
-        monkeypatch.setattr(server.log, "count", counted)
+        monkeypatch.setattr(ReplayLog, "count", counted)
         counting = asyncio.create_task(call("count", {"query": {"through": 7}}))
         try:
             await under_way.wait()
@@ -286,6 +291,26 @@ async def test_slow_queries_stop_nothing_else(
         finally:
             slow.set()
         assert await counting == {"messages": 7, "through": 7, "gone": []}
+
+
+async def test_a_query_that_takes_too_long_ends_and_its_error_says_what_to_do(
+    log: ReplayLog,
+) -> None:
+    async with serving(log, query_seconds=0.0) as server:
+        call, search = server.client.call, {"query": {"text": "n"}}
+        for name, asked in (
+            ("count", search),
+            ("page", search),
+            ("preview", {**search, "to": {"*": "again"}, **WHO}),
+        ):
+            error = (await call(name, asked, status=400))["error"]
+            assert error.startswith("the query took more than 0 s, and was ended: name topics")
+        # What is published is not limited so.
+        id = server.recoveries.replays.preview(
+            ReplayRequest(Query(text="n"), {"*": "again"}, "ann", "a test")
+        ).id
+        await call("start", WHO, id=id)
+        assert (await until(lambda: call("replay", id=id), "done"))["done"] == 25
 
 
 async def test_a_fault_that_comes_again_pauses_a_replay_and_is_named(

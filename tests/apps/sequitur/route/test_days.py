@@ -12,13 +12,12 @@ from pathlib import Path
 import orjson
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
 from sequitur.route.loading import load_units
 from soak.check import read
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 
 pytestmark = pytest.mark.integration
 DAYS, EACH = [f"2013-01-0{n}" for n in range(1, 5)], 60
@@ -60,11 +59,8 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
     router = tmp_path / "router.toml"
     router.write_text(ROUTER.replace("NAME", name).replace("FOLDER", str(tmp_path)))
     (tmp_path / "out").mkdir()
-    admin = AdminClient({"bootstrap.servers": broker.address})
     topics = {f"{name}-in": 2, f"{name}-more": 1, f"{name}-kept": 3}
-    new = [NewTopic(topic, number, 1) for topic, number in topics.items()]
-    for made in admin.create_topics(new).values():
-        made.result()
+    make_topics(broker.address, *(NewTopic(topic, count, 1) for topic, count in topics.items()))
     producer = Producer({"bootstrap.servers": broker.address})
     roles = ["consume", "publish"]
     running: dict[str, subprocess.Popen[bytes]] = {}
@@ -95,7 +91,7 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
             time.sleep(chance.uniform(0, 1))
             start(victim)
         assert main(["route", "end-of-day", str(router), DAYS[-1]]) == 0, "said again, it is one"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while told() < 3:
             assert time.monotonic() < deadline, load_units(router).days
             time.sleep(0.3)
@@ -106,7 +102,7 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
     finally:
         for each in running.values():
             os.killpg(each.pid, signal.SIGTERM)
-            each.wait(20)
+            each.wait(60)
     places: dict[object, list[bytes]] = {}
     for record in read(broker.address, f"{name}-kept"):
         places.setdefault(record.partition(), []).append(record.value() or b"")

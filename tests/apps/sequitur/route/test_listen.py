@@ -12,13 +12,12 @@ from pathlib import Path
 import orjson
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
 from soak.check import read
 from soak.ended import stacks
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 
 pytestmark = pytest.mark.integration
 
@@ -65,9 +64,7 @@ def test_a_broadcast_keeps_its_place_and_triggers_once_what_is_registered_over_k
     file.write_text(ROUTER.format(name=name, broker=broker.address))
     python = orjson.dumps(sys.executable).decode()
     ear.write_text(LISTENER.format(python=python, code=CODE.format(marks=repr(str(marks)))))
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    for made in admin.create_topics([NewTopic(f"{name}.in", 2, 1)]).values():
-        made.result()
+    make_topics(broker.address, NewTopic(f"{name}.in", 2, 1))
     producer = Producer({"bootstrap.servers": broker.address})
     environment = {
         **os.environ,
@@ -94,7 +91,7 @@ def test_a_broadcast_keeps_its_place_and_triggers_once_what_is_registered_over_k
             return main(["route", *words]), said.getvalue()
 
     def wait_until(true: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not true():
             if time.monotonic() > end:
                 pytest.fail(stacks(processes[0], log) + order("status", str(file))[1])

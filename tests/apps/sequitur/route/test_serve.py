@@ -13,13 +13,12 @@ from pathlib import Path
 import orjson
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
 from soak.check import read
 from soak.ended import ended, stacks
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 
 pytestmark = pytest.mark.integration
 
@@ -83,9 +82,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
     (tmp_path / "makers.csv").write_text("key,tag\nm0,x\nm1,y\n")
     (tmp_path / "no_keys.py").write_text(FUNCTIONS)
     monkeypatch.syspath_prepend(tmp_path)
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    for made in admin.create_topics([NewTopic(f"{name}.in", 2, 1)]).values():
-        made.result()
+    make_topics(broker.address, NewTopic(f"{name}.in", 2, 1))
     producer, count = Producer({"bootstrap.servers": broker.address}), 0
 
     def send(messages: int) -> None:
@@ -103,7 +100,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
             return []
 
     def wait_until(true: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not true():
             if time.monotonic() > end:
                 pytest.fail(stacks(process, log) + order("audit")[1])

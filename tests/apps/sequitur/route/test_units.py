@@ -149,7 +149,7 @@ async def test_whoever_is_killed_each_line_comes_in_order_and_only_a_queue_repea
         for each in running:
             each.terminate()
         # -SIGTERM: one that was started a moment ago has not come to its own handler.
-        assert {0} <= {each.wait(20) for each in running} <= {0, -signal.SIGTERM}
+        assert {0} <= {each.wait(60) for each in running} <= {0, -signal.SIGTERM}
     finally:
         for each in running:
             each.kill()
@@ -294,7 +294,8 @@ def test_no_secret_is_on_a_command_line_or_in_an_error(tmp_path: Path) -> None:
         publishing.terminate()
         shown += publishing.stderr.read()
     consuming.terminate()
-    assert [consuming.wait(20), publishing.wait(20)] == [0, 0]
+    assert publishing.wait(60) == 0
+    assert consuming.wait(60) in (0, -signal.SIGTERM), "it may have no handler yet"
     assert b"starts over: RabbitMQ" in shown
     assert b"geheim" not in shown
 
@@ -338,7 +339,7 @@ def test_a_log_and_an_inbox_need_one_process_and_no_segments(
         for n in range(300):
             Outbox(log).capture(connection, "placed", f"s{n % 3}", "Placed", b'{"n": %d}' % n)
     process = start("consume", router)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         with engine.connect() as connection:
             if not log.read_after(connection).messages:
@@ -346,7 +347,7 @@ def test_a_log_and_an_inbox_need_one_process_and_no_segments(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.terminate()
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     inbox = Inbox(engine, "stock", order="monotonic")
     with engine.connect() as connection, inbox.batch(connection, 500) as messages:
         assert [each.topic for each in messages] == ["placed"] * 300
@@ -417,7 +418,7 @@ async def test_pages_name_what_fails_and_what_is_published(tmp_path: Path) -> No
     publishers = {**units.publishers("other", "me")}
     pages = RoutePages(units, publishers, None)
     running = asyncio.create_task(_again(publishers["lines"]))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while publishers["lines"].failing is None:
             await asyncio.sleep(0.01)
     (trouble,) = await pages.troubles()

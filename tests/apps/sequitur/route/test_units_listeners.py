@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import orjson
 import pytest
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
@@ -22,7 +21,7 @@ from sequitur.route.agreed_rules import AgreedRules
 from sequitur.route.loading import load_units
 from soak.check import read
 from stores.segments import InboundMessage, SegmentError
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 from topology.declaration.route import Route
 from topology.model.errors import DeclarationError
 from topology.routing import Agreement, Endpoint, Listening, RuleSet, broadcast_of
@@ -202,7 +201,7 @@ class Commands:
             return main(["route", *words]), said.getvalue()
 
     def wait_until(self, true: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not true():
             if time.monotonic() > end:
                 pytest.fail((self.folder / "log").read_text())
@@ -226,9 +225,7 @@ def test_a_broadcast_reaches_listeners_on_each_transport_in_its_place_over_kill_
     router, python = str(written(tmp_path, broker.address, name)), orjson.dumps(sys.executable)
     marks.touch()
     ear.write_text(EAR.format(python=python.decode(), code=CODE.format(marks=repr(str(marks)))))
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    for made in admin.create_topics([NewTopic(f"{name}.left", 2, 1)]).values():
-        made.result()
+    make_topics(broker.address, NewTopic(f"{name}.left", 2, 1))
     lines, sent = tmp_path / "lines.txt", list[int]()
 
     def send(count: int, maker: str) -> None:

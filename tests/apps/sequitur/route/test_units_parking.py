@@ -1,7 +1,9 @@
 """Units of work park what fails: listed, redriven and unparked by commands, over kill -9."""
 
+import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -10,7 +12,7 @@ import pytest
 from sequitur.cli.main import main
 from sequitur.route.loading import load_units
 from stores.db.engines import open_engine
-from stores.segments import InboundMessage
+from stores.segments import DestinationDown, InboundMessage, SegmentConsumer
 from stores.segments.parked_topic import ParkedTopic
 from tests.apps.sequitur.route.test_units import TWO_PHASE, start
 from topology.model.errors import DeclarationError
@@ -34,6 +36,10 @@ rules = ["all"]
 [rule.all]
 to = "out"
 [destination.out]
+"""
+REFUSING = """
+[destination.bad]
+address = "a/b"
 """
 KEYS = """
 import json
@@ -71,7 +77,7 @@ def test_what_fails_waits_in_order_until_it_is_let_go_whoever_is_killed(
         return [orjson.loads(line)["n"] for line in found]
 
     def wait_until(true: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not true():
             assert time.monotonic() < end, (came(), came("errors"))
             time.sleep(0.05)
@@ -104,6 +110,52 @@ def test_what_fails_waits_in_order_until_it_is_let_go_whoever_is_killed(
         for process in processes:
             process.kill()
             process.wait()
+
+
+def test_what_a_destination_refuses_is_listed_and_let_go_by_the_same_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ROUTER.replace("FOLDER", str(tmp_path)).replace('module = "parking_keys:keys"', "")
+    router = tmp_path / "router.toml"
+    router.write_text(text.replace('to = "out"', 'to = ["bad", "out"]') + REFUSING)
+    (tmp_path / "lines.txt").write_bytes(b'{"n": 0}\n{"n": 1}\n')
+    units = load_units(router)
+    consumer = units.consumers("disk", "test")["lines"]
+    publisher = units.publishers("disk", "test")["lines"]
+
+    async def run(consuming: int) -> None:
+        """Until START is at END of the only pair, and nothing is left to retry."""
+        for _ in range(consuming):
+            await consumer.step(0)
+        while units.ledger.chain(publisher.pair).backlog:
+            with suppress(DestinationDown):  # it is refused, and tried again
+                await publisher.step()
+
+    def said(*words: str) -> tuple[int, str]:
+        status = main(["route", words[0], str(router), *words[1:]])
+        return status, capsys.readouterr().out
+
+    with asyncio.Runner() as runner:
+        runner.run(run(1))
+        assert len((tmp_path / "out+lines.lines").read_bytes().splitlines()) == 2
+        status, listed = said("parked")
+        assert status == 1
+        assert "lines → disk" in listed
+        assert "a/b-" in listed
+        assert "no name of a file" in listed
+        assert "1 parked stream, with 2 messages" in said("segments")[1]
+        assert said("unpark", "a/b-", "--wait", "1ms")[0] == 1, "it is not done yet"
+        assert isinstance(consumer, SegmentConsumer)
+        assert consumer._released is not None
+        consumer._released._asked = None  # it asks once a second
+        runner.run(run(1))
+        assert "1 parked stream, with 1 message" in said("segments")[1]
+        assert said("parked")[1].count("no name of a file") == 1, "the next one is refused, too"
+        failed = (tmp_path / "errors+lines.lines").read_bytes().splitlines()
+        assert [orjson.loads(each)["n"] for each in failed] == [0]
+        runner.run(consumer.stop())
+        runner.run(publisher.stop())
+    units.engine.dispose()
 
 
 def test_what_is_parked_is_let_go_before_there_are_no_segments(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def forwarder(path: Path) -> ForkedWorker:
     return ForkedWorker(words, dict(os.environ), path.with_suffix(".log"))
 
 
-def wait_for(holds: Callable[[], bool], seconds: float = 60) -> None:
+def wait_for(holds: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it does not come about"
@@ -76,11 +76,12 @@ def test_forwarders_that_are_killed_at_any_moment_copy_each_message_once(
             wait_for(lambda kill=kill: log.read_text().count(": forwarding\n") == kill)  # type: ignore[misc]
             time.sleep(draw.uniform(0, 0.15))
             running.kill()
-            running.wait(10)
+            running.wait(60)
             running = forwarder(path)
         wait_for(lambda: main(["sites", "gaps", str(path)]) == 0)
+        wait_for(lambda: log.read_text().count(": forwarding\n") == kills + 1)  # it heeds SIGTERM
         running.send_signal(signal.SIGTERM)
-        assert running.wait(15) == 0
+        assert running.wait(60) == 0
     finally:
         running.kill()
     found = asyncio.run(read(kennedy, topic))

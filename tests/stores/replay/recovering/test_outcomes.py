@@ -54,7 +54,8 @@ def state(name: str, why: str = "", *gone: str) -> Answer:
 async def member(answers: list[Answer]) -> AsyncIterator[tuple[RecoveringConsumer, Group, str]]:
     """A member of a group, which has one partition that stopped for the recovery `r`."""
     consumer, group = RecoveringConsumer(["t"], "billing", {}), Group()
-    topic, consumer._group = consumer._group, group  # type: ignore[assignment]
+    topic = consumer._group
+    consumer._group = consumer._care._group = group  # type: ignore[assignment]
     async with server(answers) as url:
         await _run(group, url)
         yield consumer, group, url
@@ -87,10 +88,10 @@ async def test_what_the_server_does_not_know_ends_and_what_it_only_refuses_to_sa
     answers: list[Answer] = [(401, {"error": "a token is wanted"})]
     async with member(answers) as (consumer, group, _):
         request = group.log.requests["r"]
-        await consumer._ask(request)
+        await consumer._care.ask(request)
         assert request.ended is None
         answers.append((404, {"error": "there is no recovery 'x'"}))
-        await consumer._ask(request)
+        await consumer._care.ask(request)
         with pytest.raises(RecoveryEnded, match="there is no recovery"):
             await consumer.recovered("r")
 
@@ -100,15 +101,15 @@ async def test_what_is_paused_ends_when_nobody_resumes_it() -> None:
     answers = [paused]
     async with member(answers) as (consumer, group, _):
         request = group.log.requests["r"]
-        await consumer._ask(request)
-        consumer._paused["r"] -= 601
+        await consumer._care.ask(request)
+        consumer._care._paused["r"] -= 601
         answers.append(state("running"))
-        await consumer._ask(request)
+        await consumer._care.ask(request)
         answers.append(paused)
-        await consumer._ask(request)
+        await consumer._care.ask(request)
         assert request.ended is None, "it had been resumed"
-        consumer._paused["r"] -= 601
-        await consumer._ask(request)
+        consumer._care._paused["r"] -= 601
+        await consumer._care.ask(request)
         with pytest.raises(RecoveryEnded, match="paused: it is too large"):
             await consumer.recovered("r")
 
@@ -117,9 +118,9 @@ async def test_what_was_read_is_not_said_to_have_ended_early_by_whoever_hears_of
     answers = [state("closed", "the consumers have read it")]
     async with member(answers) as (consumer, group, url):
         leave(group)
-        await consumer._ask(group.log.requests["r"])
+        await consumer._care.ask(group.log.requests["r"])
         await consumer.recovered("r")
-        consumer._whole["r"] = ReplayServer(url), "x"
+        consumer._care.whole["r"] = ReplayServer(url), "x"
         answers.append(state("closed", "", "t/0: 3 to 7"))
         with pytest.raises(RecoveryEnded, match="t/0: 3 to 7"):
             await consumer.recovered("r")

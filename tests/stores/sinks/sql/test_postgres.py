@@ -37,6 +37,7 @@ class TestPostgresSink(SinkContract, ComparedContract):
         "save_dead",
         "save_batch",
     )
+    examples = 20  # of three times as many in SQLite, by the same code
     url: str
 
     @pytest.fixture(autouse=True)

@@ -73,8 +73,9 @@ def test_many_streams_are_redriven_unparked_and_skipped_at_once(
 
     worker.send(*(event(f"g{n}", 2) for n in range(4)), event("g9", 3))
     worker.wait("in", 12 + 1 + 12 + 1 + 5)
-    time.sleep(2)
-    dry = told(1, "skip", "--all", "--view", "careful", "--dry-run")
+    skip = ("skip", "--all", "--view", "careful", "--dry-run")
+    worker.wait_until(lambda: "of 5 streams" in worker.run(*skip, MENDED=str(mended)).stdout)
+    dry = told(1, *skip)
     assert "skip: 4 of 5 streams would be done (4 skipped, 0 dead), 1 refused" in dry
     assert "skip: 5 of 5 streams done" in told(0, "skip", "--all", "--view", "careful", "--force")
     worker.wait("careful-out", 23 + 5)

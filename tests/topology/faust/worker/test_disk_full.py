@@ -25,14 +25,14 @@ def test_a_worker_without_room_ends_when_it_is_told_to_and_goes_on_by_itself_whe
     part = len(work.messages) // 5
     soak.fill(Workload(work.messages[:part], {}))
     soak.start("a")
-    soak.wait(60)
+    soak.wait(240)
     soak.fill_disk("a")
     soak.send(work.messages[part : 3 * part])
     soak.says("a", "make room on the disk")
     if guarantee == "exactly_once":
         assert soak.stop("a") == 0
         soak.start("a")
-        soak.wait(120)
+        soak.wait(240)
         soak.fill_disk("a")
     soak.send(work.messages[3 * part :])
     # It fails while it runs, then when it is to start: after that each try comes later.
@@ -42,7 +42,7 @@ def test_a_worker_without_room_ends_when_it_is_told_to_and_goes_on_by_itself_whe
     tries = sum("cannot start" in line or "starts again" in line for line in said.splitlines())
     assert tries < 50, "it tries again and again"
     soak.free_disk("a")
-    soak.wait(120)
+    soak.wait(240)
     assert soak.stop_all() == {"a": 0}
     once = guarantee == "exactly_once"
     assert check(soak.broker, soak.prefix, work, soak.data("a"), once=once) == []

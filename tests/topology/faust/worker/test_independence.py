@@ -69,7 +69,7 @@ def every(last: int) -> dict[str, list[int]]:
 
 
 def wait_for_log(worker: Worker, text: str) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 150
     while text not in (worker.folder / "log").read_text():
         assert time.monotonic() < until, (worker.folder / "log").read_text()[-4000:]
         time.sleep(0.2)

@@ -28,7 +28,7 @@ def run(soak: Soak, work: Workload, seed: int, harms: int, names: list[str]) -> 
     for _ in range(harms):
         let_work(soak, chance.randrange(2 * len(work.messages) // harms), 12)
         harm(soak, chance, names)
-    soak.wait(120)
+    soak.wait(240)
     # A worker that was started a moment ago may not even have a handler for SIGTERM yet.
     assert set(soak.stop_all().values()) <= {0, -15}
 
@@ -65,7 +65,7 @@ def test_views_with_workers_lose_and_repeat_nothing_over_kills_roll_backs_and_pa
         let_work(soak, len(work.messages), 2 + 2 * chance.random())
         soak.kill(name)
         soak.start(name)
-    soak.wait(120)
+    soak.wait(240)
     rows = fold(read(soak.broker, f"{soak.prefix}-{WORKED[0]}.arrivals-changelog"))
     statuses = [decode_work_status(row) for (_, key), row in rows.items() if key == WORK]
     assert sum(status.counts["rolled_back"] for status in statuses) > 0
@@ -88,6 +88,6 @@ def test_a_worker_that_was_taken_for_dead_writes_nothing_when_it_wakes(
     time.sleep(SESSION + 1)
     let_work(soak, len(work.messages) // 4, 20)
     soak.resume("a")
-    soak.wait(120)
+    soak.wait(240)
     assert set(soak.stop_all().values()) == {0}
     assert check(soak.broker, soak.prefix, work) == []

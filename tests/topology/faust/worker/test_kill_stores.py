@@ -49,7 +49,7 @@ def test_exactly_once_over_kills_of_two_workers(
     for _ in range(3):
         let_work(soak, chance.randrange(EVENTS // 3), 12)
         harm(soak, chance, names)
-    soak.wait(120)
+    soak.wait(240)
     assert set(soak.stop_all().values()) <= {0, -15}
     assert check(soak.broker, soak.prefix, work, soak.data("a"), store=soak.store) == []
     # Files are each worker's own, of the partitions that it had.
@@ -69,7 +69,7 @@ def test_a_zombie_changes_nothing_of_what_the_new_owner_has_on_the_server(
     time.sleep(7)
     let_work(soak, len(work.messages) // 4, 20)
     soak.resume("a")
-    soak.wait(120)
+    soak.wait(240)
     assert set(soak.stop_all().values()) == {0}
     assert check(soak.broker, soak.prefix, work, soak.data("a"), store=soak.store) == []
     assert tables_in_use(soak) == 8
@@ -89,9 +89,12 @@ def test_a_server_that_crashes_is_waited_for_and_then_caught_up(
         server.kill()
         # So that there is something left to do, however fast the worker is.
         soak.send(work.messages[first : first + part] if first == part else work.messages[first:])
-        time.sleep(2)
+        until = time.monotonic() + 120
+        while b"see that the server runs" not in (soak.folder / "a.log").read_bytes():
+            assert time.monotonic() < until, "it does not say that its store is away"
+            time.sleep(0.2)
+        time.sleep(1)
         server.start()
-    soak.wait(120)
+    soak.wait(240)
     assert set(soak.stop_all().values()) == {0}
     assert check(soak.broker, soak.prefix, work, soak.data("a"), store=soak.store) == []
-    assert b"see that the server runs" in (soak.folder / "a.log").read_bytes()

@@ -6,10 +6,9 @@ from pathlib import Path
 import orjson
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 from tests.topology.faust.worker_process import Worker
 from topology.model.origin_headers import REASON
 
@@ -40,9 +39,7 @@ app = compile(topology, group=prefix, session_timeout=6)
 def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Worker]:
     made = Worker(broker.address, unique("large"), tmp_path, APP, partitions=1)
     large = NewTopic(f"{made.prefix}.large", 1, 1, config={"max.message.bytes": str(5 << 20)})
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    for topic in admin.create_topics([large]).values():
-        topic.result()
+    make_topics(broker.address, large)
     yield made
     made.kill()
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 from tests.topology.faust.worker_process import Worker
 
 pytestmark = pytest.mark.integration
@@ -51,9 +50,7 @@ def worker(broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path) 
     made = Worker(broker.address, unique("refused"), tmp_path, APP, partitions=1)
     small = NewTopic(f"{made.prefix}.small", 1, 1, config={"max.message.bytes": "500"})
     compact = NewTopic(f"{made.prefix}.compact", 1, 1, config={"cleanup.policy": "compact"})
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    for topic in admin.create_topics([small, compact]).values():
-        topic.result()
+    make_topics(broker.address, small, compact)
     yield made
     if made.process is not None:
         made.process.kill()
@@ -78,7 +75,7 @@ def test_a_refused_message_fails_its_event_and_no_other(worker: Worker, guarante
         assert "Kafka refuses it" in each["error"]
     assert sum("max.message.bytes" in each["error"] for each in told) == 2
     assert sum("every message needs a key" in each["error"] for each in told) == 1
-    until = time.monotonic() + 60
+    until = time.monotonic() + 150
     while time.monotonic() < until:
         found = [
             ((r.key() or b"").decode(), orjson.loads(r.value() or b"")["n"])

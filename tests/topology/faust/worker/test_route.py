@@ -9,10 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 from tests.topology.faust.worker_process import Worker
 
 pytestmark = pytest.mark.integration
@@ -48,9 +47,7 @@ def test_each_message_is_routed_once_and_in_order_over_kills(
     worker = Worker(broker.address, unique("routed"), tmp_path, APP)
     prefix = worker.prefix
     # One destination has as many partitions as the source, the other has more.
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    for made in admin.create_topics([NewTopic(f"{prefix}.all", 3, 1)]).values():
-        made.result()
+    make_topics(broker.address, NewTopic(f"{prefix}.all", 3, 1))
     producer = Producer({"bootstrap.servers": broker.address})
     for number in range(COUNT):
         value = orjson.dumps({"n": number, "even": int(number % 2 == 0)})

@@ -11,11 +11,10 @@ from pathlib import Path
 import orjson
 import pytest
 from confluent_kafka import Message, Producer
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 from tests.topology.faust.worker_process import Worker
 
 pytestmark = pytest.mark.integration
@@ -162,9 +161,7 @@ def test_what_a_destination_refuses_fails_alone_and_the_others_go_on(
     worker = Worker(broker.address, unique("refused"), tmp_path, APP)
     (tmp_path / "makers.json").write_text(json.dumps({"x": "a", "y": "b"}))
     small = NewTopic(f"{worker.prefix}.a", 1, 1, config={"max.message.bytes": "20000"})
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    for made in admin.create_topics([small]).values():
-        made.result()
+    make_topics(broker.address, small)
     feed = Feed(worker)
     large = orjson.dumps({"n": -1, "maker": "x", "body": "b" * 50_000})
     feed.send(20)

@@ -84,7 +84,7 @@ def outputs(worker: Worker, view: str) -> dict[str, list[int]]:
 
 def until(worker: Worker, wanted: dict[str, dict[str, list[int]]]) -> None:
     """Wait until the views have these outputs; lanes have two streams each."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 150
     while (found := {view: outputs(worker, view) for view in wanted}) != wanted:
         log = (worker.folder / "log").read_text()[-3000:]
         assert time.monotonic() < end, f"{found}\n{wanted}\n{log}"

@@ -90,7 +90,7 @@ def test_a_kill_between_the_two_commits_does_nothing_twice_and_loses_nothing(
         messages.append((name.encode(), orjson.dumps({"seq": last[name]})))
     worker.send(*messages)
     assert worker.process is not None
-    assert worker.process.wait(60) == -signal.SIGKILL
+    assert worker.process.wait(150) == -signal.SIGKILL
     assert len(rows(url, "select * from done")) > len(worker.records("out"))
     worker.start(**given, DIES_AFTER="100000")
     out = [orjson.loads(record.value() or b"") for record in worker.wait("out", STREAMS * EACH)]
@@ -150,7 +150,7 @@ def test_a_worker_without_the_url_of_its_database_says_which_variable_is_missing
 ) -> None:
     worker.start(COMMIT="stream", DIES_AFTER="1")
     assert worker.process is not None
-    assert worker.process.wait(60) != 0
+    assert worker.process.wait(150) != 0
     said = worker.log_file.read_text()
     assert "SEQUITUR_DATABASE_SHOP is not set" in said
     worker.process = None

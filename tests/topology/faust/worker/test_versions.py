@@ -8,10 +8,9 @@ from typing import Any
 
 import orjson
 import pytest
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 from tests.topology.faust.worker_process import Worker
 
 pytestmark = pytest.mark.integration
@@ -68,9 +67,7 @@ def worker(workers: list[Worker]) -> Worker:
 
 def add_source(worker: Worker) -> None:
     """Make the topic of view `other`."""
-    admin = AdminClient({"bootstrap.servers": worker.broker})
-    for made in admin.create_topics([NewTopic(f"{worker.prefix}.more", 2, 1)]).values():
-        made.result()
+    make_topics(worker.broker, NewTopic(f"{worker.prefix}.more", 2, 1))
 
 
 def events(sequence: int) -> list[tuple[bytes, bytes]]:

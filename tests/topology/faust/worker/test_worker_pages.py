@@ -85,7 +85,7 @@ def asked(worker: Worker, path: str, accept: str = "*/*") -> tuple[int, str]:
         return 0, ""
     request = Request(lines[-1].split()[-1].strip("'") + path, headers={"Accept": accept})
     try:
-        with urlopen(request, timeout=10) as found:
+        with urlopen(request, timeout=60) as found:
             return found.status, found.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()

@@ -27,7 +27,9 @@ def notes() -> list[str]:
 plain = Topology("plain")
 
 
-@plain.parallel("work", topic="in", workers=2, commit="arrival", run_in="processes", time_limit=3.0)
+@plain.parallel(
+    "work", topic="in", workers=2, commit="arrival", run_in="processes", time_limit=60.0
+)
 def work(event: Event) -> Iterator[Emit]:
     what = orjson.loads(event.content)
     note(f"{what} {os.getpid()} {event.idempotency_key}")
@@ -36,7 +38,7 @@ def work(event: Event) -> Iterator[Emit]:
         while True:
             time.sleep(0.01)
     if what == "late" and first:
-        time.sleep(1.0)
+        time.sleep(600)
         note("late effects")
     if what == "exits" and first:
         os._exit(3)

@@ -193,7 +193,7 @@ async def test_a_thread_that_waits_for_its_intent_ends_with_the_run_and_its_stre
 
 async def test_compensations_that_hang_keep_nobody_from_a_thread_but_their_own_view() -> None:
     hotel, gate, begun = Hotel(), threading.Event(), set[str]()
-    hotel.cancel = lambda arguments, key: gate.wait(20)  # type: ignore[method-assign, assignment]
+    hotel.cancel = lambda arguments, key: gate.wait(120)  # type: ignore[method-assign, assignment]
 
     async def handler(event: Any) -> AsyncIterator[Emit]:
         await event.compensate("cancel", {"room": 1})
@@ -207,7 +207,7 @@ async def test_compensations_that_hang_keep_nobody_from_a_thread_but_their_own_v
         held.log.append(f"k{each}", each)
     held.start()
     await held.until(lambda: len(begun) == 40)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.to_thread(int)
     gate.set()
     await held.until(lambda: held.runner.core.position == 40)

@@ -52,7 +52,7 @@ def test_there_are_no_more_threads_than_allowed_and_a_free_one_is_used_again() -
 
     def job() -> None:
         names.add(threading.current_thread().name)
-        gate.wait(20)
+        gate.wait(120)
 
     futures = [threads.submit(job) for _ in range(10)]
     gate.set()

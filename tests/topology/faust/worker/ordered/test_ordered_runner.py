@@ -144,8 +144,8 @@ async def test_what_a_rolled_back_event_left_of_its_streams_state_is_dropped_wit
     async def handler(event: Event, state: dict[str, Any]) -> AsyncIterator[Emit]:
         calls.append(number(event))
         state["sum"] = state.get("sum", 0) + number(event)
-        if number(event) == 100:
-            await asyncio.sleep(0.3)
+        while number(event) == 100 and not held.runner.core.counts.rolled_back:
+            await asyncio.sleep(0.005)
         yield Emit("out", event.stream, state["sum"])
 
     held = partition(handler, older=wait_and_roll_back(wait=0.05))
@@ -339,7 +339,7 @@ async def test_a_streams_new_run_waits_for_the_end_of_the_old_one(in_threads: bo
 
     def blocking(event: Event) -> list[Emit]:
         calls.append("begin")
-        let_go.wait(20)
+        let_go.wait(120)
         calls.append("end")
         return [Emit("out", None, number(event))]
 

@@ -58,7 +58,7 @@ async def test_an_attempt_over_its_time_limit_is_killed_and_another_process_take
     None
 ):
     held = Partition(in_processes.plain)
-    object.__setattr__(held.stage.work.rules, "time_limit", 0.4)
+    object.__setattr__(held.stage.work.rules, "time_limit", 1.0)
     try:
         held.new_run()
         held.log.append("a", "hangs")
@@ -66,7 +66,7 @@ async def test_an_attempt_over_its_time_limit_is_killed_and_another_process_take
         held.log.append("c", 1)
         await run(held, ["hangs", "late", 1])
     finally:
-        object.__setattr__(held.stage.work.rules, "time_limit", 3.0)
+        object.__setattr__(held.stage.work.rules, "time_limit", 60.0)
     hung = [line.split() for line in notes() if line.startswith("hangs")]
     assert len(hung) == 2
     assert hung[0][1] != hung[1][1]
@@ -186,7 +186,7 @@ asyncio.run(main())
 def test_processes_end_when_the_worker_is_killed_and_do_not_heed_the_terminal() -> None:
     worker = subprocess.Popen([sys.executable, "-c", WORKER], start_new_session=True)
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while len(notes()) < 2:
             assert time.monotonic() < until, notes()
             time.sleep(0.02)
@@ -197,7 +197,7 @@ def test_processes_end_when_the_worker_is_killed_and_do_not_heed_the_terminal() 
         assert not any(map(has_ended, children))
         worker.kill()
         worker.wait()
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not all(map(has_ended, children)):
             assert time.monotonic() < until, children
             time.sleep(0.02)
@@ -214,7 +214,7 @@ async def test_a_process_that_cannot_import_the_view_is_no_events_failure() -> N
 async def test_a_process_that_was_killed_while_it_waited_is_replaced() -> None:
     process = await OwnProcess.started(home_of(in_processes.plain.stages[0].view), "work")
     os.kill(process._process.pid, signal.SIGKILL)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while process.alive:
             await asyncio.sleep(0.01)
     process.kill()

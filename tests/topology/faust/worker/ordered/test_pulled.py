@@ -82,8 +82,8 @@ async def test_the_time_limit_begins_when_an_event_is_pulled_so_that_slow_puller
     None
 ):
     events = pulled()
-    held = partition(events, workers=8, time_limit=0.1, commit="stream")
-    for each in range(8):
+    held = partition(events, workers=16, time_limit=0.5, commit="stream")
+    for each in range(16):
         held.log.append(f"k{each}", each)
     held.start()
 
@@ -93,9 +93,9 @@ async def test_the_time_limit_begins_when_an_event_is_pulled_so_that_slow_puller
             work.done([Emit("out", None, number(work.event))])
 
     pulling = asyncio.create_task(puller())
-    await held.until(lambda: held.runner.core.position == 8)
+    await held.until(lambda: held.runner.core.position == 16)
     pulling.cancel()
-    assert sorted(held.out("out")) == [*range(8)]
+    assert sorted(held.out("out")) == [*range(16)]
     await held.runner.stop(1)
 
 

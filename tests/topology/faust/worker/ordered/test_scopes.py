@@ -105,7 +105,7 @@ def test_each_scope_commits_in_its_order_of_arrival_over_kills_of_two_workers(
         # Without its workers it is another view.
         worker.start(PLAIN="yes")
         assert worker.process is not None
-        assert worker.process.wait(60) != 0
+        assert worker.process.wait(150) != 0
         assert "view 'partition' ran with workers, and has none" in worker.log_file.read_text()
     finally:
         second.kill()

@@ -1,0 +1,50 @@
+"""How tests are spread over xdist's workers, `-p tests.spread` beside `--dist loadfile`.
+
+A file's tests run in one process, and so do files that share what takes long to start.
+"""
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+
+SHARED = {
+    "Spark": (
+        "tests/apps/sequitur/rebuild/test_load.py",
+        "tests/apps/sequitur/rebuild/test_replay_history.py",
+        "tests/stores/locks/test_claims.py",
+        "tests/stores/sinks/delta/test_sink.py",
+        "tests/stores/sinks/test_replacement.py",
+        "tests/topology/spark/test_captured.py",
+        "tests/topology/spark/test_rebuild_job.py",
+    ),
+    "RabbitMQ": (
+        "tests/apps/sequitur/route/test_units.py",
+        "tests/apps/soak_segments/test_soak.py",
+        "tests/stores/segments/test_rabbitmq.py",
+    ),
+    "the console and a browser": (
+        "tests/apps/sequitur/console/test_attacks.py",
+        "tests/apps/sequitur/console/test_overview.py",
+        "tests/apps/sequitur/console/test_streams.py",
+        "tests/apps/sequitur/console/test_view.py",
+    ),
+    "the second site's broker": (
+        "tests/apps/sequitur/sites/test_commands.py",
+        "tests/stores/sites/test_forwarding.py",
+        "tests/stores/sites/test_takeover.py",
+    ),
+}
+_UNITS = {file: name for name, files in SHARED.items() for file in files}
+
+
+class Spread(LoadFileScheduling):  # type: ignore[misc]
+    """Hands out whole files, and some files together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return _UNITS.get(file, file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    return Spread(config, log)

@@ -1,0 +1,230 @@
+"""Batches that are folded part by part keep the contract, and leave no staged rows behind."""
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import psycopg
+import pytest
+
+from stores.db.advisory_locks import ReadStoreLock
+from stores.sinks import Batch, DeclaredTable, OutputRecord, Position
+from stores.sinks.contract import ORDERS, TOPIC, delete, order, upsert, value
+from stores.sinks.contract.dead import DeadContract
+from stores.sinks.contract.epochs import EpochsContract
+from stores.sinks.contract.fold import FoldContract
+from stores.sinks.contract.once import OnceContract
+from stores.sinks.contract.rows import RowsContract
+from stores.sinks.contract.types import TypesContract
+from stores.sinks.distributed import Fold, FoldedPart, NotDistributed
+from stores.sinks.sql.postgres import PostgresSink
+from stores.sinks.sql.postgres_staging import PostgresTransaction
+from tests.forked import context
+from tests.stores.sinks.sql.distributed import DistributedPostgresSink, in_parts
+
+pytestmark = pytest.mark.integration
+
+STEPS = ("delete", "upsert", "save_streams", "save_positions", "save_dead", "save_batch")
+CUTS = (
+    *(("upsert", "after"), ("save_streams", "after"), ("write_staged", "before")),
+    *(("write_staged", "after"), ("save_positions", "after"), ("save_dead", "after")),
+    *(("save_batch", "after"), ("drop_stages", "after")),
+)
+
+
+class TestDistributedPostgresSink(
+    RowsContract, OnceContract, EpochsContract, DeadContract, FoldContract, TypesContract
+):
+    stepping = PostgresTransaction
+    steps = STEPS
+    examples = 8
+    url: str
+
+    @pytest.fixture(autouse=True)
+    def _url(self, database: str) -> None:
+        self.url = database
+
+    def open(
+        self, tables: Iterable[DeclaredTable] = (), shadow: str | None = None
+    ) -> DistributedPostgresSink:
+        return DistributedPostgresSink(self.url, tables, shadow)
+
+    def forget(self) -> None:
+        with psycopg.connect(self.url) as connection:
+            connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+
+    def test_plain_batches_are_folded_part_by_part(self) -> None:
+        with self.open([ORDERS]) as sink:
+            done = sink.apply(_batch(0), Batch("q", 0))
+            assert (done.applied, done.dead, done.upserts, done.deletes) == (4, 1, 4, 1)
+            assert sink.apply(_batch(0), Batch("q", 0)).replayed == 5
+            assert sink.reasons == ()
+            assert sink.last_batch("q") == 0
+            assert [(p.partition, p.next_offset) for p in sink.progress()] == [(0, 4), (1, 1)]
+        assert self.rows("orders") == {(2,): {"state": "0"}, (3,): {"state": "0"}, (4,): {}}
+        assert [row[2] for row in self.dead()] == [3]
+        assert _staged(self.url) == []
+
+    def test_a_row_that_two_parts_write_is_as_the_last_one_left_it(self) -> None:
+        one, other = (
+            upsert("orders", {"id": 1}, state="one"),
+            upsert("orders", {"id": 1}, total=2.0),
+        )
+        with self.open([ORDERS]) as sink:
+            sink.apply([(TOPIC, 0, 0, value("a", 1, one)), (TOPIC, 1, 0, value("b", 1, other))])
+            assert list(sink.rows("orders")) == [{"id": 1, "state": "one", "total": 2.0}]
+            gone = delete("orders", {"id": 1})
+            sink.apply([(TOPIC, 0, 1, value("a", 2, gone)), (TOPIC, 1, 1, value("b", 2, other))])
+            assert list(sink.rows("orders")) == [{"id": 1, "total": 2.0}]
+            sink.apply([(TOPIC, 0, 2, value("a", 3, one)), (TOPIC, 1, 2, value("b", 3, gone))])
+            assert list(sink.rows("orders")) == []
+            assert sink.reasons == ()
+
+    def test_what_is_not_plain_is_left_to_the_driver(self) -> None:
+        with self.open([ORDERS]) as sink:
+            sink.apply([order(0, 1, new="column")])
+            sink.apply([order(1, 2), (TOPIC, 1, 0, value("a", 3))])
+            sink.apply([order(2, 9), (TOPIC, 1, 1, value("b", 1, upsert("orders", {"id": 5})))])
+            assert sink.reasons == (
+                "it needs new tables or columns",
+                "stream 'a' has moved meanwhile",
+            )
+            assert [(p.applied, p.duplicates) for p in sink.progress()] == [(3, 0), (2, 0)]
+
+    def test_a_writer_that_is_behind_changes_nothing(self) -> None:
+        first, batch = _batch(0), _batch(1)
+        with self.open([ORDERS]) as sink, self.open([ORDERS]) as other:
+            sink.apply(first)
+
+            def overtaken(fold: Fold) -> list[FoldedPart]:
+                parts = in_parts(batch)(fold)
+                assert other.apply(batch).applied == 4
+                return parts
+
+            with pytest.raises(NotDistributed, match="another writer was faster"):
+                sink.apply_distributed(overtaken)
+
+            def made_anew(fold: Fold) -> list[FoldedPart]:
+                parts = in_parts([order(8, 9, state="old")])(fold)
+                again = value("a", 1, upsert("orders", {"id": 1}, state="new"), epoch=1)
+                other.replace_streams([(TOPIC, 0, 0, again)], other.progress())
+                return parts
+
+            with pytest.raises(NotDistributed, match="stream 'a' has moved"):
+                sink.apply_distributed(made_anew)
+            assert sink.progress() == other.progress()
+        assert self.rows("orders")[1,] == {"state": "new"}
+
+    def test_a_partition_in_two_parts_is_left_to_the_driver(self) -> None:
+        with self.open([ORDERS]) as sink:
+
+            def split(fold: Fold) -> list[FoldedPart]:
+                return [*in_parts([order(0, 1)])(fold), *in_parts([order(1, 2)])(fold)]
+
+            with pytest.raises(NotDistributed, match="folded by several tasks"):
+                sink.apply_distributed(split)
+            assert sink.progress() == []
+
+    def test_a_task_that_runs_again_and_one_that_is_killed_leave_nothing(self) -> None:
+        with self.open([ORDERS]) as sink:
+
+            def again(fold: Fold) -> list[FoldedPart]:
+                assert in_parts(_batch(0))(fold)  # whose answer is lost
+                process = context.Process(target=_killed, args=(fold,))
+                process.start()
+                process.join(120)
+                assert process.exitcode == -signal.SIGKILL
+                assert _staged(self.url)
+                with self.open([ORDERS]):  # A process that opens the store leaves them alone.
+                    return in_parts(_batch(0))(fold)
+
+            assert sink.apply_distributed(again).applied == 4
+            assert _staged(self.url) == []
+            with pytest.raises(KeyboardInterrupt):
+                sink.apply_distributed(_interrupted)
+            assert _staged(self.url)
+        _wait_for_writers(self.url)
+        with self.open([ORDERS]):
+            assert _staged(self.url) == []
+        assert len(self.rows("orders")) == 3
+
+
+def test_a_driver_killed_at_any_step_leaves_a_batch_whole_or_not_there(database: str) -> None:
+    with PostgresSink(database, [ORDERS]):
+        pass
+    for number, (step, when) in enumerate(CUTS):
+        process = context.Process(target=_apply, args=(database, step, when, number))
+        process.start()
+        process.join(120)
+        assert process.exitcode == -signal.SIGKILL
+        _wait_for_writers(database)
+        with DistributedPostgresSink(database, [ORDERS]) as sink:
+            assert _staged(database) == [], (step, when)
+            assert sink.last_batch("query") == (number - 1 if number else None), (step, when)
+            assert sink.apply(_batch(number), Batch("query", number)).applied == 4
+            assert sink.reasons == ()
+            assert sink.progress() == [
+                Position(TOPIC, 0, 4 * number + 4, applied=3 * number + 3, dead=number + 1),
+                Position(TOPIC, 1, number + 1, applied=number + 1),
+            ]
+            states = [row.get("state") for row in sink.rows("orders")]
+            assert states == [f"{number}", f"{number}", None]
+
+
+def _batch(number: int) -> list[OutputRecord]:
+    """An upsert, a delete of its row, two streams, a record that is dead."""
+    state = f"{number}"
+    changes = [
+        [upsert("orders", {"id": 1}, state=state), upsert("orders", {"id": 2}, state=state)],
+        [delete("orders", {"id": 1}), upsert("orders", {"id": 4})],
+    ]
+    bodies = [value("a", 2 * number + at, *each) for at, each in enumerate(changes)]
+    records = [*bodies, value("b", number, upsert("orders", {"id": 3}, state=state)), b"dead"]
+    more = value("c", number, upsert("orders", {"id": 3}, state=state))
+    return [
+        (TOPIC, 1, number, more),
+        *((TOPIC, 0, 4 * number + at, body) for at, body in enumerate(records)),
+    ]
+
+
+def _apply(url: str, step: str, when: str, number: int) -> None:
+    plain = getattr(PostgresTransaction, step)
+    sink = PostgresSink(url)
+
+    def killed(*arguments: Any) -> None:
+        if when == "after":
+            plain(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(PostgresTransaction, step, killed)
+    sink.apply_distributed(in_parts(_batch(number)), Batch("query", number))
+
+
+def _killed(fold: Fold) -> None:
+    """Fold a part, and die when half of it is staged."""
+    step = "save_streams"
+    setattr(PostgresTransaction, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    fold(_batch(0))
+
+
+def _interrupted(fold: Fold) -> list[FoldedPart]:
+    in_parts(_batch(1))(fold)
+    raise KeyboardInterrupt
+
+
+def _wait_for_writers(url: str) -> None:
+    """Wait until the server knows that those who staged rows are gone."""
+    sql = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = %s"
+    until = time.monotonic() + 60
+    with psycopg.connect(url, autocommit=True) as connection:
+        while connection.execute(sql, [int(ReadStoreLock.STAGES)]).fetchall():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
+def _staged(url: str) -> list[str]:
+    with psycopg.connect(url) as connection:
+        sql = "SELECT relname::text FROM pg_class WHERE relname LIKE '\\_staged%'"
+        return [name for (name,) in connection.execute(sql)]

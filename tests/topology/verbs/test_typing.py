@@ -1,0 +1,64 @@
+"""A type checker follows values through the verbs, and a wrong type is an error."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sequitur.local.home import ROOT
+
+RIGHT = """
+from dataclasses import dataclass
+
+from topology import Inspector, Topology
+from topology.verbs import Row, count, events, mean, tumbling
+
+
+@dataclass
+class Move:
+    tail: str
+    kind: str
+    time: float
+    delay: float
+
+
+flights = Topology("flights")
+source = flights.source("moves", inspector=Inspector("tail", "number", "kind"))
+moves = events(flights, source, of=Move, time=lambda move: move.time)
+delays = moves.filter(lambda move: move.kind == "OUT").map(lambda move: move.delay)
+days = delays.each().window(tumbling(86_400))
+
+
+def shown(row: Row[int]) -> str:
+    return f"{row.value + 1} since {row.start}"
+
+
+days.fold(count(), name="flown", buffer=8).to_rows("flown", {"shown": shown})
+days.fold(mean(lambda delay: delay), name="delays").to_rows("delays")
+"""
+WRONG = {
+    'lambda move: move.kind == "OUT"': 'lambda move: move.sort == "OUT"',
+    "lambda move: move.delay)": "lambda move: move.tail)",
+    "lambda move: move.time)": "lambda move: move.kind)",
+    "Row[int]": "Row[str]",
+    "buffer=8": 'buffer="8"',
+}
+
+
+@pytest.mark.integration
+def test_a_type_checker_accepts_the_example_and_finds_each_wrong_type(tmp_path: Path) -> None:
+    for number, (right, wrong) in enumerate([("", ""), *WRONG.items()]):
+        assert right in RIGHT
+        (tmp_path / f"example_{number}.py").write_text(RIGHT.replace(right, wrong, 1))
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "mypy", "--strict", "--no-error-summary",
+            f"--config-file={ROOT / 'pyproject.toml'}", f"--cache-dir={ROOT / '.mypy_cache'}",
+            *map(str, sorted(tmp_path.iterdir())),
+        ],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
+    files = {Path(line.split(":")[0]).name for line in errors}
+    assert files == {f"example_{number}.py" for number in range(1, len(WRONG) + 1)}, done.stdout
