@@ -68,6 +68,10 @@ class Jobs:
             self._jobs[kind] = job = Job(words)
             job.begin(self._reader)
 
+    def done(self, kind: str, job: Job) -> None:
+        """Take a job that has run."""
+        self._jobs[kind] = job
+
     def show(
         self, kind: str, words: Callable[[], Sequence[str]], show: Callable[[Any], None]
     ) -> None:

@@ -36,10 +36,11 @@ def register(site: Site) -> None:
                 again = ["--contents"] if contents.value else []
                 return ["faust", "-A", site.place, "audit", *only, *again, "--json"]
 
-            site.jobs.show("audit", words, _show)
+            site.jobs.show("audit", words, show)
 
 
-def _show(found: dict[str, Any]) -> None:
+def show(found: dict[str, Any]) -> None:
+    """Show what `faust audit --json` found."""
     bad = [f"{counted(found['number'], 'violation')}"] if found["number"] else []
     bad += found["bad_news"]
     ui.label(f"Not in order: {', '.join(bad)}" if bad else "All is in order.").classes(

@@ -92,7 +92,7 @@ def register(site: Site) -> None:
                     {"Preview": partial(preview, file)}, optional=[*_QUERY, "rate"],
                 )  # fmt: skip
                 report(site, f"{file}: replays", "replay", ["status", file])
-                acts = {each.capitalize(): partial(act, file, each) for each in ACTS}
+                acts = {f"{each.capitalize()} replay": partial(act, file, each) for each in ACTS}
                 form(site, f"{file}: a replay", {"id": "Id"}, acts)
 
 
@@ -178,4 +178,4 @@ def act(file: str, name: str, given: Given) -> Action:
     """Start, pause, resume or cancel a replay."""
     title, cost = ACTS[name]
     words = with_arguments(name, given["id"], options=[file])
-    return by_command("replay", words, name.capitalize(), title, cost)
+    return by_command("replay", words, f"{name.capitalize()} replay", title, cost)

@@ -180,7 +180,7 @@ def browser() -> Iterator[Browser]:
         found = driver.chromium.launch(
             executable_path=chromium.browser_file(), args=["--no-sandbox", "--disable-gpu"]
         )
-        expect.set_options(timeout=30_000)  # how long that takes says more of the machine
+        expect.set_options(timeout=60_000)  # how long that takes says more of the machine
         yield found
         found.close()
 
@@ -189,7 +189,7 @@ def browser() -> Iterator[Browser]:
 def context(browser: Browser, operated: Operated) -> Iterator[BrowserContext]:
     """A browser's session; no request of it may leave for another place than the console."""
     made = browser.new_context(viewport={"width": 1280, "height": 900})
-    made.set_default_timeout(30_000)
+    made.set_default_timeout(60_000)
 
     def note(request: Request) -> None:
         if not request.url.startswith((operated.url, "data:", "blob:")):

@@ -10,9 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from nicegui import Client, core
+from nicegui.page import page
 
 from sequitur.console import look_command
-from sequitur.console.jobs import Job
+from sequitur.console.jobs import Job, Jobs
+from sequitur.console.pages import audit
 from sequitur.console.reader import Reader
 from sequitur.console.run_command import Answer, followed, run_command
 from topology.faust.operation.command_sender import acting_for
@@ -24,6 +27,15 @@ print("2026-11-23 20:00:00,000 ERROR part: it is wrong", file=sys.stderr, flush=
 time.sleep(600 if "--sleep" in sys.argv else 0)
 sys.exit(1)
 """
+
+FOUND: dict[str, Any] = {
+    "number": 1, "bad_news": ["3 dead"], "pending": [], "not_proved": "", "remarks": ["seen"],
+    "views": [],
+    "violations": [
+        {"view": "board", "stream": "<b>", "sequence": 1, "what": "it came twice",
+         "place": {"topic": "t", "partition": 0, "offset": 1}},
+    ],
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +92,24 @@ def test_a_job_says_how_far_it_is_and_can_be_cancelled(monkeypatch: pytest.Monke
         odd = Job(["a\0word"])
         odd.begin(reader)
         wait_until(lambda: odd.answer is not None)
+
+
+async def test_what_a_job_found_is_shown_and_what_it_could_not_is_said() -> None:
+    jobs, shown = Jobs(SimpleNamespace()), list[Any]()  # type: ignore[arg-type]
+    monkeypatched = core.loop
+    core.loop = asyncio.get_running_loop()
+    try:
+        with Client(page("/"), request=None) as client:
+            for kind, text in (("good", '{"a": 1}'), ("bad", "Traceback")):
+                jobs.done(kind, Job(["x"], answer=Answer(1, text)))
+                jobs.show(kind, lambda: ["x"], shown.append)
+            audit.show(FOUND)
+        texts = [getattr(each, "text", None) for each in client.elements.values()]
+    finally:
+        core.loop = monkeypatched
+    assert shown == [{"a": 1}]
+    assert "Traceback" in texts
+    assert "Not in order: 1 violation, 3 dead" in texts
 
 
 def test_what_a_command_of_this_process_says_is_kept_from_what_others_say(
