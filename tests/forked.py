@@ -25,6 +25,8 @@ context.set_forkserver_preload(
         "stores.view_state.rocksdb",
         "soak_capture.producer",
         "stores.sinks.sql.sink",
+        "psycopg",
+        "tests.conftest",
     ]
 )
 
