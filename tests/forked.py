@@ -25,8 +25,6 @@ context.set_forkserver_preload(
         "stores.view_state.rocksdb",
         "soak_capture.producer",
         "stores.sinks.sql.sink",
-        "psycopg",
-        "tests.conftest",
     ]
 )
 
