@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.5
 CHANGED_SECONDS = 2.0
 """Between two looks at whether the topology was deployed anew."""
 LARGE = 20_000
-"""Records of a batch that executors fold, unless it is said."""
+"""Records of a batch that the executors of a cluster fold; the driver is faster for fewer."""
 _SPLITTING = {"minpartitions", "maxrecordsperpartition"}
 """Options of Spark's Kafka source that let several tasks read a partition."""
 STOP_SECONDS = 15
@@ -47,7 +47,8 @@ class Settings:
     starts of two batches; 0 looks for records without a pause. kafka: further options of Spark's
     Kafka source; they may hold secrets. dead_topic: for records that cannot be applied, besides the
     read store. status: a file for what is going on. large: records of a batch that the executors
-    fold, where the read store takes it so; smaller ones are faster in the driver.
+    fold, where the read store takes it so; None for LARGE on a cluster, and never in Spark's local
+    mode, where that is slower.
     """
 
     broker: str
@@ -58,7 +59,7 @@ class Settings:
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     dead_topic: str | None = None
     status: Path | None = None
-    large: int = LARGE
+    large: int | None = None
 
 
 class Writer(BatchHandler):
@@ -160,7 +161,9 @@ def materialize(
     checkpoint = Checkpoint(spark, settings.checkpoint)
     # A partition whose records Spark lets several tasks read is put together in the driver.
     whole = _SPLITTING.isdisjoint(map(str.lower, settings.kafka))
-    is_large = BatchSizes(checkpoint, settings.large) if whole else None
+    local = (spark.sparkContext.master or "").partition("[")[0] == "local"
+    large = settings.large or (None if local else LARGE)
+    is_large = BatchSizes(checkpoint, large) if large and whole else None
     writer = Writer(sink, on_dead, report.done, is_large)
     committed = checkpoint.committed
     query = start(spark, _with_known_topics(checkpoint, settings), writer)
