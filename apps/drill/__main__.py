@@ -1,9 +1,10 @@
 """`scripts/drill`: Newark, Kennedy and LaGuardia, a broker each; Kennedy is lost, and returns.
 
 Each site publishes the movements of the flights that leave from its airport, and forwards them to
-the others; a view at each puts those of each aircraft in order. The last line is the verdict:
-nothing missing, nothing doubled, and with --copies 0, before the return, exactly what the lag had
-said. Status 1: it is another one. Ctrl-C stops all that was started.
+the others. At each a router sends on what comes, and a view puts those of each aircraft in order.
+The last line is the verdict: nothing missing, nothing doubled, and with --copies 0, before the
+return, exactly what the lag had said. Status 1: it is another one. Ctrl-C stops all that was
+started.
 """
 
 import argparse
@@ -16,7 +17,8 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from drill.run import DrillFailed, Round
+from drill.processes import DrillFailed
+from drill.run import Round
 from drill.traffic import AIRPORTS
 from sequitur.cli.signals import interrupted_by
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE

@@ -23,13 +23,16 @@ class There:
     origins: Counter[Origin]
 
 
-async def there(site: Site, topic: str) -> There:
-    """Read all of a topic, behind transactions that are open as well."""
+async def there(site: Site, topic: str, forwarded: str) -> There:
+    """Read all of a topic, behind transactions that are open as well.
+
+    What a router sent on has the headers of what came: those of a topic that is forwarded.
+    """
     movements, origins = Counter[Movement](), Counter[Origin]()
     for number in range(await site.partitions(topic)):
         async for record in records_of(site.kafka, TopicPartition(topic, number)):
             movements[movement_of(record.value)] += 1
-            if (origin := origin_of(record.headers, topic)) is not None:
+            if (origin := origin_of(record.headers, forwarded)) is not None:
                 origins[origin] += 1
     return There(movements, origins)
 

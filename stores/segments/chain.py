@@ -89,11 +89,15 @@ class SegmentChain:
                 f"last segment is {last}; the database is older than the destination: restore a "
                 "later one"
             )
+        return self.moved(known)
+
+    def moved(self, start: Place) -> "SegmentChain":
+        """Move START to a place, in the segments that there are."""
         segments = []
         for each in self.segments:
-            if each.number == known.number:
-                each = replace(each, start=known.offset)
-            elif each.number < known.number:
+            if each.number == start.number:
+                each = replace(each, start=start.offset)
+            elif each.number < start.number:
                 each = replace(each, start=each.end)
             segments.append(each)
         return replace(self, segments=tuple(segments))

@@ -2,35 +2,37 @@
 
 import asyncio
 import logging
+import time
 from collections import Counter
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from stores.segments.batching import BatchLimits
-from stores.segments.chain import Segment, generation_of, segment_prefix
+from stores.segments.chain import Segment, SegmentChain, generation_of, segment_prefix
 from stores.segments.day_marks import DayMarks
 from stores.segments.day_of import ended_by
 from stores.segments.errors import (
-    DestinationDown,
-    PublishRefused,
     SegmentDamaged,
     SegmentError,
+    StaleOwner,
 )
 from stores.segments.failures import FailurePolicy
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.owned_work import OwnedWork
-from stores.segments.parked_pair import ParkedMessage, ParkedPair, Release, released_by
-from stores.segments.parking import BEHIND
+from stores.segments.parked_pair import ParkedPair, released_by
 from stores.segments.record import HEAD, decode, length_at, record_at
+from stores.segments.sending import Sending
 from stores.segments.store import SegmentStore
 from stores.segments.transports.transport import Outbound
-from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
-_MOST = 100
-"""Attempts that a policy may ask for, where nothing is tried."""
+FOLLOWS = 0.05
+"""Seconds after which SQL's START follows that of a destination which keeps it, at the latest when
+the next batch is published; where there is none, at once."""
 
 
 class _Ahead(NamedTuple):
@@ -75,12 +77,14 @@ class Publisher(OwnedWork):
         super().__init__(ledger, holder)
         self._days, self._parked = days, parked
         self.pair, self._store, self._outbound = pair, store, outbound
-        self._failures, self._limits = failures, limits or BatchLimits()
-        self._attempts: Counter[str] = Counter()
-        self._instead: dict[str, OutboundMessage] = {}
+        self._limits = limits or BatchLimits()
         self._ahead = _Ahead()
+        self._chain: SegmentChain | None = None
+        self._behind: Place | None = None  # where START is, if SQL does not have it yet
+        self._moved_at = 0.0
         self.counts: Counter[str] = Counter()
         """Messages "published", "diverted" and "parked", batches "in doubt", "refused" messages."""
+        self._sending = Sending(pair, outbound, failures, parked, self.counts)
 
     def __str__(self) -> str:
         return str(self.pair)
@@ -90,7 +94,7 @@ class Publisher(OwnedWork):
 
     async def _connect(self, owner: SegmentOwner) -> None:
         # In this order: who has the lease shuts out the one before, and asks what it did.
-        self._ahead = _Ahead()
+        self._ahead, self._chain, self._behind = _Ahead(), None, None
         known = await self._outbound.start(self.pair)
         chain = await asyncio.to_thread(self._ledger.resume, owner, self.pair, known)
         await asyncio.to_thread(self._check_known)
@@ -100,14 +104,19 @@ class Publisher(OwnedWork):
     async def _work(self, owner: SegmentOwner, wait: float) -> int:
         finished, read = await asyncio.to_thread(self._next, owner)
         if read is None:
-            if finished:
-                await self._moved(owner, None)
+            if finished or self._behind is not None:
+                await self._move(owner)
             return 0
         first, count = read.messages[0], 0
+        # The end of a day waits for what SQL has.
+        if self._behind is not None and (
+            not first.destination or self._behind.number != read.behind.number
+        ):
+            await self._move(owner)
         if first.destination:
-            count = await self._publish(owner, read, self._parked)
+            count = await self._sending.publish(owner, read)
         elif (release := released_by(first)) is not None:
-            count = await self._release(owner, read, release)
+            count = await self._sending.release(owner, read, release)
         elif (day := ended_by(first)) is not None:
             marks: tuple[OutboundMessage, ...] | None = ()
             if self._days is not None:
@@ -115,15 +124,24 @@ class Publisher(OwnedWork):
             if marks is None:
                 return 0
             batch = replace(read, messages=marks, offsets=read.offsets * len(marks))
-            count = await self._publish(owner, batch, None)
-        await self._moved(owner, read.behind)
+            count = await self._sending.publish(owner, batch, parks=False)
+        assert self._chain is not None
+        self._behind, self._chain = read.behind, self._chain.moved(read.behind)
+        keeps = getattr(self._outbound, "keeps_start", False) and first.destination
+        if not keeps or time.monotonic() - self._moved_at > FOLLOWS:
+            await self._move(owner)
         if not first.destination and self._parked is not None:
-            chain = await asyncio.to_thread(self._ledger.chain, self.pair)
-            await asyncio.to_thread(self._parked.start, owner, chain)
-        self._attempts.clear()
-        self._instead.clear()
+            await asyncio.to_thread(self._parked.start, owner, self._chain)
+        self._sending.done()
         self.counts["published"] += count
         return len(read.messages)
+
+    async def stop(self) -> None:
+        """See `OwnedWork.stop`; SQL has START then."""
+        if self._owner is not None and self._behind is not None:
+            with suppress(StaleOwner, SQLAlchemyError, OSError):
+                await self._move(self._owner)
+        await super().stop()
 
     async def _disconnect(self) -> None:
         await self._outbound.stop()
@@ -153,114 +171,9 @@ class Publisher(OwnedWork):
                 self.pair, len(strange), strange[0],
             )  # fmt: skip
 
-    async def _publish(
-        self, owner: SegmentOwner, batch: OutboundBatch, parked: ParkedPair | None
-    ) -> int:
-        """Publish a batch without what is parked; returns how many messages it had then."""
-        left = list(zip(batch.messages, batch.offsets, strict=True))
-        left = [(self._instead.get(each.id, each), at) for each, at in left]
-        seen, segment = 0, batch.behind.number
-        while True:
-            if parked is not None:
-                left[seen:] = self._not_parked(parked, left[seen:], segment)
-                if parked.has_new:
-                    await asyncio.to_thread(parked.write, owner)
-            seen = len(left)
-            messages, offsets = tuple(each for each, _ in left), tuple(at for _, at in left)
-            refused = await self._refused_of(replace(batch, messages=messages, offsets=offsets))
-            if refused is None:
-                return len(left)
-            index, reason, instead = refused
-            message, at = left[index]
-            away, place = instead.destination != message.destination, Place(segment, at)
-            if parked is not None and away and parked.park(message, place, reason):
-                self.counts["parked"] += 1
-                del left[index]
-                seen = index
-                continue
-            self.counts["diverted"] += 1
-            left[index] = instead, at
-            self._instead[message.id] = instead
-
-    def _not_parked(
-        self, parked: ParkedPair, messages: Sequence[tuple[OutboundMessage, int]], segment: int
-    ) -> list[tuple[OutboundMessage, int]]:
-        """What goes on; the rest is parked behind messages of its stream, where there is room."""
-        found = []
-        for message, at in messages:
-            if not parked.is_behind(message):
-                found.append((message, at))
-            elif parked.park(message, Place(segment, at), None):
-                self.counts["parked"] += 1
-            else:
-                self.counts["diverted"] += 1
-                found.append((self._given_up(message, BEHIND), at))
-        return found
-
-    async def _release(self, owner: SegmentOwner, read: OutboundBatch, release: Release) -> int:
-        """Publish the first parked messages of a stream; returns how many."""
-        parked = self._parked
-        gone, rest = list[ParkedMessage](), None
-        if parked is not None:
-            gone, rest = await asyncio.to_thread(parked.first, release)
-        messages, why = [each.message for each in gone], None
-        if gone and gone[0].place == release.at:
-            messages[0] = self._given_up(messages[0], str(gone[0].reason))
-            self.counts["diverted"] += 1
-        while True:
-            gone = gone[: len(messages)]
-            if parked is not None:
-                await asyncio.to_thread(parked.goes, owner, release, gone, read.behind, rest, why)
-            # Each has a position within the record's bytes.
-            last = read.behind.offset
-            offsets = tuple(range(last - len(gone) + 1, last + 1))
-            batch = replace(read, messages=tuple(messages), offsets=offsets)
-            if (refused := await self._refused_of(batch)) is None:
-                break
-            index, reason, instead = refused
-            if messages[index].destination == instead.destination:
-                messages[index] = instead  # for errors, too, it was not fit
-                continue
-            del messages[index:]
-            rest, why = gone[index].place, reason
-        logger.warning(
-            "%s: %d messages of stream %s went on, as %s said%s",
-            *(self.pair, len(gone), release.stream, release.who),
-            f"; it is refused again: {printable(why)}" if why else "",
-        )
-        return len(gone)
-
-    def _given_up(self, message: OutboundMessage, reason: str) -> OutboundMessage:
-        """What goes to errors in a message's place."""
-        for attempts in range(1, _MOST):
-            if (instead := self._failures.refused(message, reason, attempts)) is not None:
-                return instead
-        return message
-
-    async def _refused_of(self, batch: OutboundBatch) -> tuple[int, str, OutboundMessage] | None:
-        """Publish; or say which message is refused, why, and what is published in its place.
-
-        Raises:
-            DestinationDown: it is in doubt, or a message is tried again.
-        """
-        try:
-            await self._outbound.publish(batch)
-            return None
-        except DestinationDown:
-            self.counts["in doubt"] += 1
-            raise
-        except PublishRefused as refused:
-            self.counts["refused"] += 1
-            message = batch.messages[refused.index]
-            self._attempts[message.id] += 1
-            times = self._attempts[message.id]
-            instead = self._failures.refused(message, refused.reason, times)
-            if instead is None:
-                raise DestinationDown(f"message {message.id}: {refused}") from refused
-            return refused.index, refused.reason, instead
-
-    async def _moved(self, owner: SegmentOwner, behind: Place | None) -> None:
-        """Move START in SQL, and remove what is finished."""
+    async def _move(self, owner: SegmentOwner) -> None:
+        """Have SQL know where START is, and remove what is finished."""
+        behind, self._behind, self._moved_at = self._behind, None, time.monotonic()
         names = await asyncio.to_thread(self._ledger.published, owner, self.pair, behind)
         for name in names:
             await asyncio.to_thread(self._store.remove, name)
@@ -269,7 +182,10 @@ class Publisher(OwnedWork):
 
     def _next(self, owner: SegmentOwner) -> tuple[bool, OutboundBatch | None]:
         """Whether a segment is finished, and what is to be published; None: nothing is."""
-        chain = self._ledger.chain(self.pair)
+        chain = self._chain
+        if chain is None or chain.to_publish is None:
+            chain = self._ledger.chain(self.pair)
+            chain = self._chain = chain if self._behind is None else chain.moved(self._behind)
         if chain.to_publish is None:
             return any(each.finished for each in chain.segments), None
         read = self._read(chain.to_publish)

@@ -1,6 +1,7 @@
 """Writes copies at a site, with how far they are, in one transaction: so positions are exact."""
 
 import asyncio
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     IllegalOperation,
+    InvalidTimestampError,
     MessageSizeTooLargeError,
     ProducerFenced,
     RecordTooLargeError,
@@ -16,7 +18,7 @@ from aiokafka.producer import sender
 
 from stores.sites.errors import SiteError
 from stores.sites.origin import Headers, Origin, headers_of_copy, origin_of
-from stores.sites.site import FORWARDED, SITES, Position, Site, key_of
+from stores.sites.site import FORWARDED, LAST, SITES, Last, Position, Site, key_of, progress_of
 from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
@@ -25,7 +27,8 @@ sender.BACKOFF_OVERRIDE = 0.003
 
 _TIMEOUT = 10.0
 """Seconds for which the open transaction of a forwarder that was killed holds up readers."""
-TOO_LARGE = (MessageSizeTooLargeError, RecordTooLargeError)
+REFUSED = (MessageSizeTooLargeError, RecordTooLargeError, InvalidTimestampError)
+"""What a site does not take, for its size or its time."""
 _BATCH, _LARGEST = 1 << 19, 256 << 20
 _NOTHING = object()
 """Instead of no content: aiokafka sends no message that has neither key nor content."""
@@ -50,6 +53,18 @@ class Copy(NamedTuple):
         headers = headers_of_copy(record.headers, origin, by)
         stamp = record.timestamp if record.timestamp >= 0 else None
         return cls(origin, record.key, record.value, headers, stamp)
+
+    @property
+    def last(self) -> Last:
+        """What the other site keeps of it, to know its origin by."""
+        return Last(self.origin.offset, mark_of(self.key, self.value, self.timestamp))
+
+
+def mark_of(key: bytes | None, value: bytes | None, timestamp: int | None) -> str:
+    """What tells a message from another one at the same offset. Pure."""
+    lengths = [None if each is None else len(each) for each in (key, value)]
+    crc = zlib.crc32(value or b"", zlib.crc32(key or b"", zlib.crc32(orjson.dumps(lengths))))
+    return f"{timestamp}/{crc:08x}"
 
 
 class CopyWriter:
@@ -81,21 +96,24 @@ class CopyWriter:
 
     async def positions(self) -> dict[int, Position]:
         """How far the origin's topic is copied here: partition → position."""
-        found = await self.target.positions()
-        own = (self.cluster, self.topic)
-        return {key[2]: position for key, position in found.items() if key[:2] == own}
+        return (await self.progress())[0]
+
+    async def progress(self) -> tuple[dict[int, Position], dict[int, Last]]:
+        """How far the origin's topic is copied here, and the last copies: partition → each."""
+        return progress_of(await self.target.rows(FORWARDED), self.cluster, self.topic)
 
     async def write(
         self,
         copies: Sequence[Copy],
         positions: Mapping[int, Position],
         rows: Mapping[tuple[str | int, ...], Any] | None = None,
+        last: Mapping[int, Last] | None = None,
     ) -> None:
         """Write copies, how far they are, and rows about sites: all of it or nothing.
 
         Raises:
-            SiteError: the site takes no message as large as one of them.
-            TOO_LARGE: it takes no batch as large; start anew, and each is sent alone.
+            SiteError: the site does not take one of them, for its size or its time.
+            REFUSED: it does not take a batch; start anew, and each is sent alone.
             SHUT_OUT: another writer has started.
             KafkaError: it is in doubt; start anew, from the positions.
         """
@@ -117,11 +135,14 @@ class CopyWriter:
             for number, position in positions.items():
                 value = orjson.dumps(list(position))
                 sent.append(await producer.send(FORWARDED, value, key_of((*key, number)), 0))
+            for number, copied in (last or {}).items():
+                value = orjson.dumps(list(copied))
+                sent.append(await producer.send(FORWARDED, value, key_of((LAST, *key, number)), 0))
             for row, value in (rows or {}).items():
                 sent.append(await producer.send(SITES, orjson.dumps(value), key_of(row), 0))
             done = await asyncio.gather(*sent, return_exceptions=True)
             for index, each in enumerate(done):
-                if isinstance(each, TOO_LARGE):
+                if isinstance(each, REFUSED):
                     self._refused(copies[index : index + 1], each)
                 if isinstance(each, BaseException):
                     raise each
@@ -131,9 +152,12 @@ class CopyWriter:
         if self._batch > 1 or not copies:
             self._batch = 1  # which of them it is shows when each is sent alone
             raise error
+        time = isinstance(error, InvalidTimestampError)
+        what = "of the time of" if time else "as large as"
+        setting = "message.timestamp.after.max.ms" if time else "max.message.bytes"
         raise SiteError(
-            f"site {printable(self.target.name)} takes no message as large as {copies[0].origin}: "
-            f"raise max.message.bytes of its topic {self.topic}"
+            f"site {printable(self.target.name)} takes no message {what} {copies[0].origin}: "
+            f"raise {setting} of its topic {self.topic}"
         ) from error
 
     async def stop(self) -> None:

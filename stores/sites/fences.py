@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from aiokafka import AIOKafkaProducer
 
+from stores.sites.copy_writer import SHUT_OUT
 from stores.sites.errors import SiteError, SiteFenced
 from stores.sites.site import SITES, Site, key_of
 from topology.model.ending import wait_for_stop
@@ -76,6 +77,11 @@ async def decide(site: Site, cluster: str, fence: Fence) -> None:
             async with producer.transaction():
                 key = key_of(("fence", cluster, fence.epoch))
                 await producer.send_and_wait(SITES, orjson.dumps(asdict(fence)), key, 0)
+    except SHUT_OUT as error:
+        raise SiteError(
+            f"at site {printable(site.name)} somebody else decides of it right now: look at "
+            "`sequitur sites status`, and run this again if that still holds"
+        ) from error
     finally:
         await wait_for_stop(producer.stop())
 

@@ -7,6 +7,7 @@ import time
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from stores.segments.transports.topic_id import topic_id
+from stores.sites.checks import check_no_loop, check_topic, reasons_to_stop
 from stores.sites.copy_writer import SHUT_OUT, Copy, CopyWriter
 from stores.sites.errors import AWAY, SiteError, SiteFenced
 from stores.sites.fences import check_fence
@@ -47,6 +48,7 @@ class Forwarder:
         self._writer: CopyWriter | None = None
         self._own_id = ""
         self._topic_id: str | None = None
+        self._connections = frozenset[object]()
         self._written: dict[int, int] = {}
         self._told = 0.0
 
@@ -88,19 +90,16 @@ class Forwarder:
         )
         await consumer.start()
         await consumer._client._wait_on_metadata(self.topic)
-        positions = await writer.positions()
+        self._connections = _connections(consumer)
+        positions, last = await writer.progress()
         self._topic_id = await topic_id(consumer._client, self.topic)
         check_topic(self.topic, self._topic_id, positions)
+        self.stuck = await reasons_to_stop(self.own, self.topic, here, positions, last)
         self._assign(consumer, here, {p: at.next for p, at in positions.items()})
 
     def _assign(
         self, consumer: AIOKafkaConsumer, here: dict[int, Extent], positions: dict[int, int]
     ) -> None:
-        self.stuck = {
-            each: reason
-            for each, extent in here.items()
-            if (reason := unreadable(positions.get(each, 0), extent))
-        }
         places = [TopicPartition(self.topic, each) for each in here if each not in self.stuck]
         if not places:
             raise SiteError("; ".join(f"partition {p}: {why}" for p, why in self.stuck.items()))
@@ -126,6 +125,10 @@ class Forwarder:
         ):
             raise ConnectionError(f"{self.topic} has other partitions now")
         found = await consumer.getmany(timeout_ms=round(seconds * 1000), max_records=self._batch)
+        before, self._connections = self._connections, _connections(consumer)
+        if before - self._connections:
+            # What was read may be of a disk that was put back: the start looks.
+            raise ConnectionError(f"the connection to site {printable(self.own.name)} broke")
         copies = [
             Copy.of(record, self._own_id)
             for records in found.values()
@@ -141,7 +144,8 @@ class Forwarder:
             # After they were read: else they may be of a topic that was made since.
             now = {0: Position(0, self._topic_id)}
             check_topic(self.topic, await topic_id(consumer._client, self.topic), now)
-            await writer.write(copies, moved)
+            last = {each.origin.partition: each.last for each in copies}
+            await writer.write(copies, moved, last=last)
             self.forwarded += len(copies)
             self._written |= {number: at.next for number, at in moved.items()}
             self._told = _now()
@@ -198,39 +202,8 @@ class Forwarder:
                 continue
 
 
-def check_no_loop(own: Site, own_id: str, peer: Site, peer_id: str) -> None:
-    """Raise SiteError if two sites are one."""
-    if own_id == peer_id:
-        raise SiteError(
-            f"sites {printable(own.name)} and {printable(peer.name)} are the same cluster, "
-            f"{printable(own_id)}: its messages would come back to it; remove one of them"
-        )
-
-
-def check_topic(topic: str, id: str | None, positions: dict[int, Position]) -> None:
-    """Raise SiteError if a topic was made anew since it was copied."""
-    for position in positions.values():
-        if None not in (id, position.topic_id) and position.topic_id != id:
-            raise SiteError(
-                f"topic {topic} was deleted and made again: its id is {id}, and {position.topic_id}"
-                " was copied; its offsets would be those of other messages: publish to a topic of"
-                " another name"
-            )
-
-
-def unreadable(position: int, extent: Extent) -> str | None:
-    """Why a partition cannot be copied from a position on, None if it can. Pure."""
-    if position < extent.begin:
-        return (
-            f"offsets {position} to {extent.begin - 1} were deleted before they were copied; fetch"
-            " them from where they still are, or give them up: `sequitur sites accept-loss`"
-        )
-    if position > extent.end:
-        return (
-            f"{position} messages are copied and the log here ends at {extent.end}: it lost its "
-            "end; publish to a topic of another name"
-        )
-    return None
+def _connections(consumer: AIOKafkaConsumer) -> frozenset[object]:
+    return frozenset(consumer._client._conns.values())
 
 
 def _now() -> float:

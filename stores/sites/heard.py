@@ -4,7 +4,7 @@ import asyncio
 import heapq
 from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import count
 
 from stores.sites.errors import GivenUp
@@ -24,6 +24,8 @@ class Heard:
 
     def __init__(self, peers: Iterable[str]) -> None:
         self._positions: dict[str, dict[_Where, Position]] = {peer: {} for peer in peers}
+        self._highest: dict[str, Mapping[int, Position]] = {}
+        self._put_back: set[_Where] = set()
         self._losses: dict[tuple[str, _Where], list[tuple[int, int]]] = defaultdict(list)
         self._waiting: dict[_Where, _Waiting] = defaultdict(list)
         self._numbers = count()
@@ -36,6 +38,8 @@ class Heard:
     def position(self, peer: str, where: _Where, position: Position) -> None:
         """A peer has what is before a position; who waits for that is told."""
         self._positions[peer][where] = position
+        if position.next > (known := self.highest(where[0])).get(where[1], Position(0)).next:
+            self._highest[where[0]] = {**known, where[1]: position}
         waiting, longer = self._waiting[where], _Waiting()
         while waiting and waiting[0][0] < position.next:
             _, _, sent, id, done = each = heapq.heappop(waiting)
@@ -50,6 +54,23 @@ class Heard:
                 done.set_exception(error)
         for each in longer:
             heapq.heappush(waiting, each)
+
+    def highest(self, topic: str) -> Mapping[int, Position]:
+        """The highest position that a peer has of each partition of a topic; never changed."""
+        return self._highest.get(topic, {})
+
+    def is_put_back(self, sent: Origin, id: str | None, before: Position | None) -> bool:
+        """Whether the own log was put back to an older state: its offsets are those of others then.
+
+        Args:
+            sent: a message of it.
+            id: that of its topic; None: it is not known.
+            before: the highest position of its partition before it was sent.
+        """
+        where = sent.topic, sent.partition
+        if before is not None and sent.offset < before.next and _same(before, id):
+            self._put_back.add(where)
+        return where in self._put_back
 
     async def copied(self, sent: Origin, id: str | None) -> None:
         """Wait until a peer has a message.
@@ -75,6 +96,8 @@ class Heard:
 
     def _has(self, sent: Origin, id: str | None) -> bool:
         where, given_up = (sent.topic, sent.partition), 0
+        if where in self._put_back:
+            return False
         for peer, positions in self._positions.items():
             at = positions.get(where)
             if at is None or sent.offset >= at.next or not _same(at, id):

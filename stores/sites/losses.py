@@ -1,6 +1,7 @@
 """Giving up what retention deleted before it was copied: on record, by whom and why."""
 
 import time
+from typing import Any
 
 from stores.sites.copy_writer import SHUT_OUT, CopyWriter
 from stores.sites.fences import Rows, check_fence
@@ -9,6 +10,26 @@ from stores.sites.site import SITES, Position, Site
 _ATTEMPTS = 5
 Range = tuple[int, int, int]
 """A partition, and the first and last of its offsets."""
+
+
+def given_up(rows: Rows, cluster: str, topic: str, number: int, low: int, high: int) -> Rows:
+    """The rows of what is given up in a partition from one offset to another, cut to these. Pure.
+
+    Args:
+        rows: those of SITES, at a site.
+        cluster: the origin's cluster id.
+        topic: which.
+        number: the partition.
+        low: the first offset.
+        high: the offset behind the last one.
+    """
+    where, found = ("loss", cluster, topic, number), dict[tuple[str | int, ...], Any]()
+    for key, said in rows.items():
+        if key[:4] == where:
+            first, last = max(int(key[4]), low), min(int(key[5]), high - 1)
+            if first <= last:
+                found[*where, first, last] = said
+    return found
 
 
 async def deleted(own: Site, peer: Site, topic: str) -> list[Range]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Literal
 
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 _AGAIN = 0.5
 """Seconds until the own broker is asked again."""
+_HEAR = 5.0
+"""Seconds for which a start waits to hear from peers what they have."""
 
 
 class SitePublisher:
@@ -41,6 +44,7 @@ class SitePublisher:
         self._producer: AIOKafkaProducer | None = None
         self._followers: list[asyncio.Task[None]] = []
         self._heard = Heard(peer.name for peer in self.peers)
+        self._caught_up = {peer.name: asyncio.Event() for peer in self.peers}
         self._ids: dict[str, tuple[int, str | None]] = {}
         self._asking, self._numbers = asyncio.Lock(), count()
 
@@ -51,6 +55,9 @@ class SitePublisher:
         await producer.start()
         if self.copies:
             self._followers = [asyncio.create_task(self._follow(peer)) for peer in self.peers]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_HEAR):
+                    await asyncio.gather(*(each.wait() for each in self._caught_up.values()))
 
     async def stop(self) -> None:
         """Disconnect; whoever waits for a message gets NotCopied when its time is up."""
@@ -88,6 +95,7 @@ class SitePublisher:
             KafkaError, TimeoutError: the own broker may have it or not.
         """
         assert self._producer is not None
+        before = self._heard.highest(topic)
         sending = await self._producer.send(
             topic, value, key, partition, timestamp, list(headers) or None
         )
@@ -95,7 +103,7 @@ class SitePublisher:
             done = await sending
         sent = Origin(self._cluster, topic, done.partition, done.offset)
         if self.copies:
-            await self.copied(sent)
+            await self._copied(sent, before.get(sent.partition))
         return sent
 
     async def copied(self, sent: Origin) -> None:
@@ -108,10 +116,20 @@ class SitePublisher:
             NotCopied: none has it after `timeout` seconds.
             GivenUp: none will ever have it.
         """
+        await self._copied(sent, None)
+
+    async def _copied(self, sent: Origin, before: Position | None) -> None:
         id: str | None = None
         try:
             async with asyncio.timeout(self.timeout):
                 id = await self._id_of(sent.topic)
+                if self._heard.is_put_back(sent, id, before):
+                    raise NotCopied(
+                        f"message {sent} is here, and no other site takes it: others have another "
+                        "message of that offset, as the log here was put back to an older state; "
+                        "publish to a topic of another name",
+                        sent,
+                    )
                 await self._heard.copied(sent, id)
         except TimeoutError:
             remedy = "it goes there when a forwarder can; do not send it again, wait for it"
@@ -155,6 +173,7 @@ class SitePublisher:
                     others.assign([losses])
                     await reader.seek_to_beginning(at)
                     await others.seek_to_beginning(losses)
+                    known = (await reader.end_offsets([at]))[at]
                     while True:
                         if found := (await reader.getmany(at, timeout_ms=1000)).get(at):
                             end = (await others.end_offsets([losses]))[losses]
@@ -162,6 +181,8 @@ class SitePublisher:
                                 self._hear(peer, row_of(record))
                             for record in found:
                                 self._hear(peer, row_of(record))
+                        if await reader.position(at) >= known:
+                            self._caught_up[peer.name].set()
             except AWAY as error:
                 logger.warning("site %s cannot be followed: %r; trying again", peer.name, error)
                 await asyncio.sleep(1)

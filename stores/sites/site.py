@@ -25,6 +25,8 @@ from topology.model.printable import printable
 
 FORWARDED = "sequitur-forwarded"
 SITES = "sequitur-sites"
+LAST = "last"
+"""Begins the key of a row of FORWARDED about the last copy; those of positions have none such."""
 _SEGMENT = 4 << 20
 _ANSWER = 15.0
 """Seconds after which a site is away."""
@@ -35,6 +37,13 @@ class Position(NamedTuple):
 
     next: int
     topic_id: str | None = None
+
+
+class Last(NamedTuple):
+    """The last copy of a partition: its offset at the origin, and what tells it from another."""
+
+    offset: int
+    mark: str
 
 
 class Extent(NamedTuple):
@@ -189,8 +198,28 @@ class Site:
 
     async def positions(self) -> dict[tuple[str, str, int], Position]:
         """How far others are copied here: (cluster id, topic, partition) → position."""
-        rows = await self.rows(FORWARDED)
-        return {key: Position(*value) for key, value in rows.items()}  # type: ignore[misc]
+        return positions_of(await self.rows(FORWARDED))
+
+
+def progress_of(
+    rows: Mapping[tuple[str | int, ...], Any], cluster: str, topic: str
+) -> tuple[dict[int, Position], dict[int, Last]]:
+    """What the rows of FORWARDED say of a topic of another site: positions, and last copies.
+
+    Args:
+        rows: all of them.
+        cluster: the origin's cluster id.
+        topic: which.
+    """
+    own = cluster, topic
+    places = {key[2]: at for key, at in positions_of(rows).items() if key[:2] == own}
+    last = {int(key[3]): Last(*row) for key, row in rows.items() if key[:3] == (LAST, *own)}
+    return places, last
+
+
+def positions_of(rows: Mapping[tuple[str | int, ...], Any]) -> dict[tuple[str, str, int], Position]:
+    """The positions in the rows of FORWARDED: (cluster id, topic, partition) → position."""
+    return {key: Position(*value) for key, value in rows.items() if len(key) == 3}  # type: ignore[misc]
 
 
 def row_of(record: Any) -> tuple[tuple[str | int, ...], Any] | None:

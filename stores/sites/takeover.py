@@ -1,18 +1,21 @@
 """A lost site: it is fenced, and what one of the others has of it is copied to all of them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from stores.sites.copies import copies_of
-from stores.sites.copy_writer import TOO_LARGE, Copy, CopyWriter
+from stores.sites.copy_writer import REFUSED, SHUT_OUT, Copy, CopyWriter
 from stores.sites.errors import SiteError
-from stores.sites.fences import Fence, clusters_named, decide
+from stores.sites.fences import Fence, Rows, clusters_named, decide
 from stores.sites.lag import Behind, between
+from stores.sites.losses import given_up
 from stores.sites.origin import passed
 from stores.sites.site import SITES, Position, Site
 from topology.model.printable import printable
 
 _BATCH = 500
+_ATTEMPTS, _PAUSE = 3, 1.0
 
 
 async def cluster_of(lost: Site, others: Iterable[Site]) -> str:
@@ -84,21 +87,38 @@ async def take_over(
         await decide(site, cluster, fence)
     copied = {site.name: await site.positions() for site in sites}
     known = {where[0] for where in between(cluster, copied)}
-    total = 0
+    total, wrong = 0, list[SiteError]()
     for topic in sorted({*topics} | known):
-        writers = {site.name: CopyWriter(site, cluster, topic) for site in sites}
-        while True:
-            try:
-                for writer in writers.values():
-                    await writer.start()  # its forwarder, wherever it runs, writes nothing more
-                total += await _equalise(lost, cluster, topic, writers, say)
-                break
-            except TOO_LARGE:
-                continue  # each is sent alone now, until one is named that is too large by itself
-            finally:
-                for writer in writers.values():
-                    await writer.stop()
+        try:
+            total += await _topic(lost, cluster, sites, topic, say)
+        except SiteError as error:  # one topic's trouble is not that of the others
+            wrong.append(error)
+    if wrong:
+        text = "; ".join(map(str, wrong))
+        raise SiteError(f"{text}; then run the takeover again with the same epoch") from wrong[0]
     return total
+
+
+async def _topic(
+    lost: str, cluster: str, sites: Sequence[Site], topic: str, say: Callable[[str], None]
+) -> int:
+    writers = {site.name: CopyWriter(site, cluster, topic) for site in sites}
+    left = _ATTEMPTS
+    while True:
+        try:
+            for writer in writers.values():
+                await writer.start()  # its forwarder, wherever it runs, writes nothing more
+            return await _equalise(lost, cluster, topic, writers, say)
+        except REFUSED:
+            continue  # each is sent alone now, until the one is named that is not taken
+        except SHUT_OUT as error:  # by a forwarder that finds the fence next, or by a takeover
+            if not (left := left - 1):
+                what = f"another takeover of {printable(lost)} writes {topic} as well: let it end"
+                raise SiteError(what) from error
+            await asyncio.sleep(_PAUSE)
+        finally:
+            for writer in writers.values():
+                await writer.stop()
 
 
 async def _equalise(
@@ -116,26 +136,43 @@ async def _equalise(
         ahead = max(at, key=lambda name: at[name].next)
         for name, place in at.items():
             if place.next < (goal := at[ahead]).next:
-                source, where = writers[ahead].target, (topic, number)
-                found = copies_of(source, cluster, where, place.next, goal.next)
-                sent = await _copy(found, writers[name], ids[ahead], ids[name], goal)
+                source, target = writers[ahead].target, writers[name].target
+                if number >= (there := await target.partitions(topic)):
+                    raise SiteError(
+                        f"{topic} has {there} partitions at site {printable(name)}, and {ahead} has"
+                        f" messages of {lost} for partition {number}: give it as many"
+                    )
+                if place.next and len({place.topic_id, goal.topic_id} - {None}) > 1:
+                    raise SiteError(
+                        f"{topic} was deleted and made again at {lost}: {name} and {ahead} have "
+                        "messages of different ones, which cannot be put together"
+                    )
+                found = copies_of(source, cluster, (topic, number), place.next, goal.next)
+                span = number, place.next, goal.next
+                gone = given_up(await source.rows(SITES), cluster, topic, *span)
+                sent = await _copy(found, writers[name], number, ids[ahead], ids[name], goal, gone)
                 say(f"{name}: {sent} of {lost}'s {topic}/{number}, which {ahead} had")
                 total += sent
     return total
 
 
 async def _copy(
-    records: AsyncIterator[Any], writer: CopyWriter, by: str, to: str, goal: Position
+    records: AsyncIterator[Any],
+    writer: CopyWriter,
+    number: int,
+    by: str,
+    to: str,
+    goal: Position,
+    gone: Rows,
 ) -> int:
-    total, batch, number = 0, list[Copy](), 0
+    total, batch = 0, list[Copy]()
     async for record in records:
-        number = record.partition
         copy = Copy.of(record, by)
         if to != copy.origin.cluster and to not in passed(record.headers):
             batch.append(copy)
         if len(batch) == _BATCH:
             behind = Position(copy.origin.offset + 1, goal.topic_id)
-            await writer.write(batch, {number: behind})
+            await writer.write(batch, {number: behind}, gone)
             total, batch = total + len(batch), []
-    await writer.write(batch, {number: goal})
+    await writer.write(batch, {number: goal}, gone)
     return total + len(batch)

@@ -28,6 +28,9 @@ LENGTH = 2_000
 LATEST = 253_402_300_799_000
 """The last second of the year 9999 in ms, beyond which no time can be shown."""
 
+_FAILED = "sequitur-failed-reason"
+"""The header in which units of work say why a message failed."""
+_RULE = re.compile(r"(?:\w+: )?rule (['\"])(.*?)\1:", re.DOTALL)
 _FRAME = re.compile(r'^ *File "(.+)", line \d+, in (.+)$', re.MULTILINE)
 
 
@@ -39,7 +42,8 @@ def fields_of(record: Message) -> dict[str, str] | None:
 
     Returns:
         Field → text: `topic`, `key`, `view` and `reason` where there are any; of a report in JSON
-        each field that is a text or a number, as `view`, `stream`, `kind`, `error`, `done`; and of
+        each field that is a text or a number, as `view`, `stream`, `kind`, `error`, `done`; of
+        what a router could not route `rule`, by which it failed, if one is to blame; and of
         an error `exception`, the name of its type, and `stack`, the functions that it went
         through. What a replay published again tells of nothing new.
     """
@@ -49,8 +53,12 @@ def fields_of(record: Message) -> dict[str, str] | None:
     if record.key is not None:
         found["key"] = record.key.decode("utf-8", "replace")
     for name, value in record.headers:
-        if name in ("view", REASON):
-            found["reason" if name == REASON else name] = (value or b"").decode("utf-8", "replace")
+        if name in ("view", REASON, _FAILED):
+            found["view" if name == "view" else "reason"] = (value or b"").decode(
+                "utf-8", "replace"
+            )
+    if (rule := _RULE.match(found.get("reason", ""))) is not None:
+        found["rule"] = rule[2]
     try:
         report: Any = orjson.loads(record.value or b"")
     except ValueError:

@@ -173,7 +173,10 @@ class ViewTask(ViewParts):
             # At least once, a crash may let an event come again more often than it went.
             counts.received += max(0, again - counts.redelivering)
             counts.redelivering = max(0, counts.redelivering - again)
-        result = step(state.ordering, state, state.timers, events, now=horizon, resume=resume)
+        result = step(
+            state.ordering, state, state.timers, events,
+            now=horizon, resume=resume, memory=state.memory_left,
+        )  # fmt: skip
         self._retried = _heads(result.ready, attempts) if attempts else NEVER
         return result
 

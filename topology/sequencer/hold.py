@@ -90,6 +90,13 @@ def _held(
     progress.since = min(since, progress.since) if progress.spilled else since
     ring = progress.ring = ordering.ring()
     spilled = 0
+    # All of it is in memory, and some of that only: it may have no row to be read from.
+    if (
+        ordering.counts
+        and ordering.full != "redeliver"
+        and not ring.admits(progress.last, highest := max(event.sequence for event in waits))
+    ):
+        ring.grow(progress.last, highest)
     for event in sorted(waits, key=lambda event: event.sequence):
         if ring.admits(progress.last, event.sequence):
             ring.put(event)

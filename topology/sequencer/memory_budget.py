@@ -11,7 +11,7 @@ from topology.model.event import Event
 
 EVENT = 1500
 """Bytes that a waiting event takes beside its body, which is there twice: as bytes and decoded."""
-BYTES = 64 << 20
+BYTES = 128 << 20
 """The budget, unless told otherwise."""
 
 
@@ -49,14 +49,16 @@ class Budget:
             self._held[at] = size
 
     def keep(self) -> None:
-        """Unload streams until the budget is kept."""
+        """Unload streams until the budget is kept, or is when their rows are written."""
         without_rows: dict[tuple[ref[Unloads], str], int] = {}
-        while self.used > self.limit and self._held:
+        beyond = self.used - self.limit
+        while beyond > 0 and self._held:
             held, stream = at = next(iter(self._held))
             size = self._held.pop(at)
             if (holder := held()) is not None and not holder.unload(stream):
                 without_rows[at] = size
             else:
                 self.used -= size
+            beyond -= size
         if without_rows:
             self._held = without_rows | self._held

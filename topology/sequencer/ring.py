@@ -9,8 +9,9 @@ from topology.sequencer.memory_budget import size_of
 class RingBuffer:
     """Holds events that wait for their predecessors; only filled slots take memory.
 
-    size: slots. step: the distance of neighbouring sequences. With size 16 and 42 processed, 43 is
-    expected at slot 11, and 45 waits at slot 13. bytes: of memory that its events take, about.
+    size: slots, more of them once it has grown. step: the distance of neighbouring sequences. With
+    size 16 and 42 processed, 43 is expected at slot 11, and 45 waits at slot 13. bytes: of memory
+    that its events take, about.
     """
 
     __slots__ = ("bytes", "size", "slots", "step")
@@ -34,6 +35,11 @@ class RingBuffer:
     def admits(self, last: int, sequence: int) -> bool:
         """Whether there is a place for `sequence`, which does not wait yet."""
         return self.reaches(last, sequence)
+
+    def grow(self, last: int, sequence: int) -> None:
+        """Have a place for `sequence`: twice the slots, or as many as it takes."""
+        self.size = max(2 * self.size, (sequence - last) // self.step)
+        self.slots = {self.slot(event.sequence): event for event in self.slots.values()}
 
     def end(self, last: int) -> int:
         """The highest sequence that waits here rather than beyond the ring."""

@@ -22,6 +22,7 @@ class Run:
         self.result = Step()
         self.budget = ordering.drain
         self.room = ordering.portion
+        self.memory = 0
         self.own: set[str] = set()
         """Streams whose Progress is a copy made in this step, free to change."""
         self.spilled: dict[str, dict[int, Event]] = {}
@@ -54,17 +55,26 @@ class Run:
     def wait(self, event: Event, progress: Progress, ring: RingBuffer) -> None:
         """Let an event wait that is not the next one, and does not wait already."""
         waits = progress.waiting
-        if ring.admits(progress.last, event.sequence):
+        if ring.admits(progress.last, event.sequence) or self.grow(event, progress, ring):
             ring.put(event)
             self.result.buffered.append(event)
         else:
-            if not progress.spilled:
-                progress.loaded = ring.end(progress.last)
+            # A ring that had grown reached farther than the one that took its place.
+            end = ring.end(progress.last)
+            progress.loaded = min(progress.loaded, end) if progress.spilled else end
             if not self.beyond(event, progress):
                 return
         if not waits:
             progress.since = event.arrived
             self.watch(event.stream, progress)
+
+    def grow(self, event: Event, progress: Progress, ring: RingBuffer) -> bool:
+        """Make the ring reach an event, if there is memory for what is beyond rings and no row."""
+        if self.memory <= 0 or progress.spilled or self.ordering.full != "spill":
+            return False
+        self.memory -= size_of(event)
+        ring.grow(progress.last, event.sequence)
+        return True
 
     def beyond(self, event: Event, progress: Progress, waited: bool = False) -> bool:
         """Put an event, which waited so far or is new, beyond the ring; whether it waits there."""

@@ -29,15 +29,18 @@ def step(
     *,
     now: int | None = None,
     resume: Iterable[str] = (),
+    memory: int = 0,
 ) -> Step:
     """Order a batch.
 
     events: in order of arrival. timers: the deadlines of gaps and of retries. now: after the
     events, act on what is due by then (ms); say so only when all that had arrived by then is known
     to be among the events so far, None otherwise. resume: streams that the step before left
-    unfinished, and those that the state says are held no longer.
+    unfinished, and those that the state says are held no longer. memory: bytes for events that
+    rings grow by, before any is spilled; for orders that count.
     """
     run = ordering.run(state, timers)
+    run.memory = memory
     run.resume(resume)
     run.place_all(events)
     if now is not None:

@@ -87,7 +87,7 @@ def main(writer: str, place: str, broker: str, topic: str, total: int, size: int
 
 def _sink(watch: Watch, writer: str, place: str, broker: str, topic: str, size: int) -> None:
     """The materializer, with a sink that is watched."""
-    from sequitur.materialize.query import LARGE, Settings, materialize
+    from sequitur.materialize.query import Settings, materialize
     from sequitur.materialize.report import Report
     from sequitur.spark.session import spark_session
     from stores.sinks import open_sink
@@ -119,7 +119,7 @@ def _sink(watch: Watch, writer: str, place: str, broker: str, topic: str, size: 
                 return applied
 
             setattr(sink, "apply_distributed", watched_too)  # noqa: B010
-        large = sys.maxsize if writer == "driver" else LARGE
+        large = sys.maxsize if writer == "driver" else None
         settings = Settings(broker, [topic], folder, size, large=large)
         materialize(spark, sink, settings, watch.done, Report(broker, [topic]))
     spark.stop()

@@ -64,9 +64,8 @@ log = logging.getLogger("materializer")
     "--executors-from",
     type=COUNT,
     metavar="N",
-    default=20_000,
-    show_default=True,
-    help="Records of a batch that Spark's executors write (PostgreSQL).",
+    help="Records of a batch that Spark's executors write (PostgreSQL). "
+    "[default: 20000 on a cluster, else none]",
 )
 @click.option("--dead-topic", metavar="NAME", help="For what cannot be applied; '' for none.")
 @click.option("--status", type=FILE, metavar="FILE", help="JSON that says how far it is.")

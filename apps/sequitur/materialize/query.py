@@ -15,10 +15,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sequitur.materialize.dead_rows import DeadRows
 from sequitur.materialize.executors import fold_on_executors, records_of
 from sequitur.materialize.report import Done, Report
+from sequitur.spark.errors import told
 from sequitur.spark.exceptions import SPARK_ERRORS
 from stores.sinks import Applied, Batch, OnDead, Sink, StoreError
 from stores.sinks.distributed import DistributedSink, NotDistributed
 from stores.sinks.records import check_batch
+from topology.model.printable import printable
 from topology.spark.batch_handler import BatchHandler, Stopped, read_topics, tell_dead
 from topology.spark.checkpoint import Checkpoint
 from topology.spark.clock import Ends, parse_offsets, taken
@@ -27,7 +29,7 @@ LOOK_SECONDS = 0.5
 CHANGED_SECONDS = 2.0
 """Between two looks at whether the topology was deployed anew."""
 LARGE = 20_000
-"""Records of a batch that executors fold, unless it is said."""
+"""Records of a batch that the executors of a cluster fold; the driver is faster for fewer."""
 _SPLITTING = {"minpartitions", "maxrecordsperpartition"}
 """Options of Spark's Kafka source that let several tasks read a partition."""
 STOP_SECONDS = 15
@@ -45,7 +47,8 @@ class Settings:
     starts of two batches; 0 looks for records without a pause. kafka: further options of Spark's
     Kafka source; they may hold secrets. dead_topic: for records that cannot be applied, besides the
     read store. status: a file for what is going on. large: records of a batch that the executors
-    fold, where the read store takes it so; smaller ones are faster in the driver.
+    fold, where the read store takes it so; None for LARGE on a cluster, and never in Spark's local
+    mode, where that is slower.
     """
 
     broker: str
@@ -56,7 +59,7 @@ class Settings:
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     dead_topic: str | None = None
     status: Path | None = None
-    large: int = LARGE
+    large: int | None = None
 
 
 class Writer(BatchHandler):
@@ -90,6 +93,13 @@ class Writer(BatchHandler):
                 return sink.apply_distributed(fold_on_executors(frame), batch, self.on_dead)
             except NotDistributed as reason:
                 log.info("batch %d is applied by the driver alone: %s", batch.number, reason)
+            except SPARK_ERRORS as error:
+                self.is_large = None
+                log.warning(
+                    "the driver applies all batches until it is started again, since tasks on the "
+                    "executors failed; see that they have psycopg and reach the read store: %s",
+                    printable(told(error, {}), 2_000),
+                )
         return sink.apply(records_of(frame.toArrow()), batch, self.on_dead)
 
 
@@ -151,7 +161,9 @@ def materialize(
     checkpoint = Checkpoint(spark, settings.checkpoint)
     # A partition whose records Spark lets several tasks read is put together in the driver.
     whole = _SPLITTING.isdisjoint(map(str.lower, settings.kafka))
-    is_large = BatchSizes(checkpoint, settings.large) if whole else None
+    local = (spark.sparkContext.master or "").partition("[")[0] == "local"
+    large = settings.large or (None if local else LARGE)
+    is_large = BatchSizes(checkpoint, large) if large and whole else None
     writer = Writer(sink, on_dead, report.done, is_large)
     committed = checkpoint.committed
     query = start(spark, _with_known_topics(checkpoint, settings), writer)

@@ -23,7 +23,7 @@ ROUTER = (
 )
 """What the table `[router]` may have."""
 MOST_ROWS = 10_000_000
-"""Rows that a keymap may have."""
+"""Rows that a table may have."""
 
 
 def load_rules(path: Path, number: int = 1) -> RuleSet:
@@ -32,7 +32,8 @@ def load_rules(path: Path, number: int = 1) -> RuleSet:
     Args:
         path: of the TOML file. A keymap in it has `entries`, or a `file` (CSV or JSON) beside it,
             or a `function` (`module:name`) that returns the entries, or a `query` that selects key
-            and tag, with the `database` (`@FILE`, or its URL) to ask.
+            and tag, with the `database` (`@FILE`, or its URL) to ask. An outbound table has such a
+            place in `from`: of tags and destinations.
         number: the version's.
 
     Raises:
@@ -44,7 +45,8 @@ def load_rules(path: Path, number: int = 1) -> RuleSet:
     given = about if isinstance(about, Mapping) else {}
     site, unit = (str(given.get(each, "")) for each in ("site", "name"))
     try:
-        return rules_from(data, number, _tables(data, path), site=site, unit=unit)
+        tables = _tables(data, path)
+        return rules_from(_with_outbound(data, path), number, tables, site=site, unit=unit)
     except DeclarationError as error:
         raise DeclarationError(f"{path}: {error}") from None
 
@@ -100,6 +102,45 @@ def _tables(data: dict[str, Any], path: Path) -> dict[str, Any]:
     }
 
 
+def _with_outbound(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The data with what the places of outbound tables have in these, by tag."""
+    data = {**data}
+    if isinstance(tables := data.get("outbound"), Mapping):
+        data["outbound"] = {
+            name: _outbound(f"outbound table {name!r}", given, path.parent)
+            for name, given in tables.items()
+        }
+    if isinstance(rules := data.get("rule"), Mapping):
+        data["rule"] = {
+            name: {**given, "outbound": _outbound(f"rule {name!r}", own, path.parent)}
+            if isinstance(given, Mapping) and isinstance(own := given.get("outbound"), Mapping)
+            else given
+            for name, given in rules.items()
+        }
+    return data
+
+
+def _outbound(what: str, given: Any, folder: Path) -> Any:
+    """An outbound table, with what its place has."""
+    place = given.get("from") if isinstance(given, Mapping) else None
+    if not (isinstance(place, Mapping) and any(each in place for each in _PLACES)):
+        return given
+    found = {tag: to for tag, to in given.items() if tag != "from"}
+    entries = _entries(f"{what}, from", dict(place), folder)
+    if isinstance(entries, Mapping):
+        rows = [(tag, to) for tag, to in entries.items()]
+    elif all(isinstance(row, list | tuple) and len(row) == 2 for row in entries):
+        rows = [(tag, [to]) for tag, to in entries]
+    else:
+        raise DeclarationError(f"{what}, from: a row has a tag and a destination, and no more")
+    loaded: dict[str, Any] = {}
+    for tag, to in rows:
+        if tag in found:
+            raise DeclarationError(f"{what}: tag {printable(repr(tag))} is there, and in `from`")
+        loaded[tag] = [*loaded[tag], *to] if tag in loaded else to
+    return found | loaded
+
+
 def load_units(path: Path) -> RouterUnits:
     """Read a router's file: its rules, its transports, and where it saves units of work.
 
@@ -123,7 +164,7 @@ def load_units(path: Path) -> RouterUnits:
 
 
 def _entries(what: str, given: dict[str, Any], folder: Path) -> Any:
-    """What a keymap's place has; the place is taken out of the data."""
+    """What a table's place has; the place is taken out of the data."""
     places = {each: given.pop(each) for each in _PLACES if each in given}
     database = given.pop("database", None)
     if len(places) > 1 or "entries" in given:

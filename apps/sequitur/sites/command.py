@@ -17,9 +17,10 @@ from sequitur.cli.options import COUNT, FILE, metrics_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import BAD_NEWS, DONE
+from sequitur.sites.answers import decided, given_up, id_of, what_stands_still, who_answers
 from sequitur.sites.config import SitesFile, load_sites
 from sequitur.sites.pages import SitePages
-from stores.sites import Site, SiteError
+from stores.sites import SiteError
 from stores.sites.errors import AWAY
 from stores.sites.fences import Fence, decide, fences_of
 from stores.sites.forwarder import Forwarder
@@ -108,8 +109,9 @@ def forward(file: Path, peer: tuple[str, ...], metrics: str | None) -> int:
 @_on_file
 async def show_lag(found: SitesFile, as_json: bool) -> int:
     """Count what others lack of this site: what is lost if it is lost now."""
-    peers, away = await _answering(found.others(found.own))
+    peers, away = await who_answers(found.others(found.own))
     behind = await lag(found.here, peers, found.topics)
+    away += await what_stands_still(found.here, peers, found.topics)
     lost = [each for each in behind if not each.site]
     if as_json:
         print(_as_json(behind, away))
@@ -129,13 +131,14 @@ async def show_lag(found: SitesFile, as_json: bool) -> int:
 @_on_file
 async def gaps(found: SitesFile, as_json: bool) -> int:
     """Name what a site lacks of another one; none: all sites have all messages."""
-    answering, away = await _answering(list(found.sites.values()))
+    answering, away = await who_answers(list(found.sites.values()))
     behind: list[Behind] = []
     for site in found.sites.values():
         others = [each for each in answering if each is not site]
         if site in answering:
             every = await lag(site, others, found.topics)
             behind += [each for each in every if each.site and each.missing]
+            away += await what_stands_still(site, others, found.topics)
         elif len(others) > 1:
             away.append(f"what {site.name} has and no other site is not known")
             try:
@@ -147,8 +150,16 @@ async def gaps(found: SitesFile, as_json: bool) -> int:
     else:
         for line in [*away, *map(str, behind)]:
             print(line)
+        names = {await site.identify(): site.name for site in answering}
+        gone = [
+            f"{site.name} lacks {line}"
+            for site in answering
+            for line in given_up(await site.rows(SITES), names, found.topics)
+        ]
+        for line in gone:
+            print(line)
         if not away and not behind:
-            print("none")
+            print("none but what was given up" if gone else "none")
     return BAD_NEWS if away or behind else DONE
 
 
@@ -156,7 +167,7 @@ async def gaps(found: SitesFile, as_json: bool) -> int:
 @_on_file
 async def status(found: SitesFile) -> int:
     """Show the sites: who answers, what was decided of them, and how far behind others are."""
-    answering, away = await _answering(list(found.sites.values()))
+    answering, away = await who_answers(list(found.sites.values()))
     for line in away:
         print(line)
     names = {await site.identify(): site.name for site in answering}
@@ -169,11 +180,8 @@ async def status(found: SitesFile) -> int:
             last = fences_of(known, cluster)[-1]
             bad |= last.fenced and cluster in names  # not for ever, of one that was replaced
             print(f"  at {where}: {names.get(cluster, printable(cluster))} was {last}")
-        for key, said in known.items():
-            if key[0] == "loss":
-                what = f"{names.get(str(key[1]), key[1])}'s {key[2]}/{key[3]}"
-                by = f"{printable(said['by'])}: {printable(said['reason'], 400)}"
-                print(f"  at {where}: {what}, offsets {key[4]} to {key[5]}, given up by {by}")
+        for line in given_up(known, names):
+            print(f"  at {where}: {line}")
     for site in answering:
         others = [each for each in answering if each is not site]
         behind = await lag(site, others, found.topics, most=0)
@@ -199,7 +207,7 @@ async def takeover(
     What one of them has of it is copied to those that lack it. Run it again with the
     same epoch if it was interrupted: nothing comes twice.
     """
-    lost, sites = await _decided(found, site, without)
+    lost, sites = await decided(found, site, without)
     cluster = await cluster_of(lost, sites)
     if dry_run:
         for each in await survey(site, cluster, sites):
@@ -223,9 +231,9 @@ async def return_(
     found: SitesFile, site: str, epoch: int, reason: str, without: tuple[str, ...], dry_run: bool
 ) -> int:
     """Let a SITE that was taken over forward again, from where each other site is."""
-    back, sites = await _decided(found, site, without)
+    back, sites = await decided(found, site, without)
     cluster = await cluster_of(back, sites)
-    behind = await lag(back, sites, found.topics) if await _answers(back) else []
+    behind = await lag(back, sites, found.topics) if await id_of(back) is not None else []
     for each in behind:
         if each.site and each.missing:
             print(f"{'would be' if dry_run else 'to be'} merged: {each}")
@@ -260,36 +268,6 @@ async def give_up(found: SitesFile, peer: str, topic: str, reason: str, dry_run:
     if not ranges:
         print("nothing that is deleted is missing there")
     return DONE
-
-
-async def _decided(found: SitesFile, name: str, without: Sequence[str]) -> tuple[Site, list[Site]]:
-    """The site that is decided of, and the others, all of which answer. Raises SiteError."""
-    site = found.named(name)
-    others = found.others(name, *(found.named(each).name for each in without))
-    if not others:
-        raise SiteError("no other site is left: name fewer by --without")
-    answering, away = await _answering(others)
-    if away:
-        raise SiteError(f"{'; '.join(away)}: all others have to know; or name it by --without")
-    ids = {await each.identify() for each in answering}
-    if len(ids) < len(answering) or (await _answers(site) and await site.identify() in ids):
-        raise SiteError("two of these sites are the same cluster: correct the file")
-    return site, answering
-
-
-async def _answering(sites: Sequence[Site]) -> tuple[list[Site], list[str]]:
-    """The sites that answer, and a line for each other one."""
-    there = await asyncio.gather(*map(_answers, sites))
-    answering = [site for site, answers in zip(sites, there, strict=True) if answers]
-    return answering, [f"{s.name} does not answer" for s in sites if s not in answering]
-
-
-async def _answers(site: Site) -> bool:
-    try:
-        await site.identify()
-    except AWAY:
-        return False
-    return True
 
 
 def _as_json(behind: Sequence[Behind], away: Sequence[str]) -> str:

@@ -118,6 +118,7 @@ class FileOutbound:
         folder: where, for one transport of one router; made if it is not there.
     """
 
+    keeps_start = True
     topics_apart = True
     """There is a file for each topic."""
 

@@ -237,6 +237,8 @@ class KafkaOutbound:
         starts: the topic of the places that are published; made if it is not there.
     """
 
+    keeps_start = True
+
     def __init__(
         self, kafka: Mapping[str, Any], router: str = "router", *, starts: str = STARTS
     ) -> None:

@@ -139,6 +139,8 @@ class InboxOutbound:
         router: whose pairs.
     """
 
+    keeps_start = True
+
     def __init__(self, engine: Engine, name: str = "default", router: str = "router") -> None:
         self.engine, self._name, self._router = engine, name, router
         self._before = 0

@@ -71,7 +71,11 @@ class Recognising(Protocol):
 
 
 class Outbound(Protocol):
-    """One transport, for one pair."""
+    """One transport, for one pair.
+
+    One with `keeps_start = True` keeps the place behind each batch together with it, so that SQL's
+    START may be behind that.
+    """
 
     async def start(self, pair: Pair) -> Place | None:
         """Connect, and shut out whoever published the pair before.

@@ -57,6 +57,7 @@ class MemoryOutbound:
 
     def __init__(self, *, remembers: bool = False, before: Callable[[], None] = nothing) -> None:
         self._remembers, self._before = remembers, before
+        self.keeps_start = remembers
         self.got: list[OutboundMessage] = []
         self.behind: Place | None = None
         self.refused: set[bytes] = set()

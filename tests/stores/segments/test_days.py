@@ -1,6 +1,7 @@
 """End of day: each destination has all of a day before its end, once, over kills and moves."""
 
 import asyncio
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -86,6 +87,12 @@ class Fuse:
             if self.left < 0:
                 self.left = None
                 raise Killed
+
+
+@pytest.fixture(autouse=True)
+def _follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    # SQL's START is as far behind the destination's as it may be.
+    monkeypatch.setattr("stores.segments.publisher.FOLLOWS", math.inf)
 
 
 @pytest.fixture

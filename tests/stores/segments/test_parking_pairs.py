@@ -1,5 +1,6 @@
 """What a destination refuses waits with its stream: in order and once, whoever is killed."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -15,12 +16,15 @@ from stores.segments import (
     Pair,
     ParkedPair,
     Parking,
+    Place,
     Publisher,
     PublishRefused,
     SegmentConsumer,
     SegmentLedger,
     UnitIntake,
 )
+from stores.segments.chain import SegmentChain
+from stores.segments.ledger import SegmentOwner
 from stores.segments.parked_topic import ParkedTopic
 from stores.segments.parking import RETRY, WITHOUT, ParkedUnits, stream_at
 from tests.stores.segments.fake_disk import Crash, FakeDisk, Fuse
@@ -124,6 +128,7 @@ def memory() -> Engine:
 @pytest.fixture(autouse=True)
 def _asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stores.segments.parked_pair._ASK", 0.0)
+    monkeypatch.setattr("stores.segments.publisher.FOLLOWS", math.inf)
 
 
 @pytest.fixture
@@ -253,6 +258,28 @@ def test_where_there_is_no_room_what_is_refused_and_what_is_behind_goes_to_error
     assert world.came("errors") == {"a": [b"a:1", b"a:2"], "b": [b"b:0"], "c": []}
     assert world.came()["c"] == [b"c:0"]
     assert publisher.counts["diverted"] == 3
+
+
+def test_sql_follows_a_destination_that_keeps_start_and_is_asked_for_no_more_than_it_has_to_be(
+    engine: Engine,
+) -> None:
+    asked: list[str] = []
+
+    class Asked(SegmentLedger):
+        def chain(self, pair: Pair) -> SegmentChain:
+            asked.append("chain")
+            return super().chain(pair)
+
+        def published(self, owner: SegmentOwner, pair: Pair, behind: Place | None) -> list[str]:
+            asked.append("published")
+            return super().published(owner, pair, behind)
+
+    world = PairWorld(Asked(engine, lease_seconds=-1), Fuse(), "transaction", together=1)
+    sent = [world.send("a") for _ in range(20)]
+    world.run(world.consumer(segment_bytes=10_000), world.publisher())
+    assert world.came()["a"] == sent
+    assert not world.ledger.chain(PAIR).backlog, "it has all, once there is nothing to publish"
+    assert asked.count("published") < 10 > asked.count("chain")
 
 
 def test_a_stream_is_one_at_its_destination_and_of_its_partition() -> None:

@@ -19,7 +19,8 @@ class FakeBroker:
     """A consumer of a topic, which is made anew behind the last message of a batch."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
-        self.id, self.offset, self._client, self.asked = OLD, 0, None, 0
+        self.id, self.offset, self.asked = OLD, 0, 0
+        self._client = SimpleNamespace(_conns={"1": "connection"})
         monkeypatch.setattr(f"{module}.topic_id", self.topic_id)
 
     async def topic_id(self, _client: object, _name: str) -> str:
@@ -46,7 +47,7 @@ class FakeBroker:
 async def test_it_is_not_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
 
-    async def write(copies: list[Any], *_: object) -> None:
+    async def write(copies: list[Any], *_: object, **__: object) -> None:
         written.extend(each.origin.offset for each in copies)
 
     broker = FakeBroker(monkeypatch, "stores.sites.forwarder")
@@ -54,7 +55,10 @@ async def test_it_is_not_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
     forwarder._consumer, forwarder._topic_id, forwarder._written = broker, OLD, {0: 0}
     monkeypatch.setattr(forwarder, "_writer", SimpleNamespace(write=write))
     assert await forwarder.step(0) == 1
-    broker.id = NEW
+    broker._client._conns["1"] = "another"
+    with pytest.raises(ConnectionError, match="to site newark broke"):
+        await forwarder.step(0)
+    broker.id, broker.offset = NEW, 1
     with pytest.raises(SiteError, match="deleted and made again"):
         await forwarder.step(0)
     assert written == [0]

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stores.sites.checks import unreadable
 from stores.sites.errors import SiteError
 from stores.sites.fences import Fence, allowed
-from stores.sites.forwarder import unreadable
 from stores.sites.lag import behind
 from stores.sites.origin import (
     PASSED,
@@ -16,8 +16,10 @@ from stores.sites.origin import (
     passed,
 )
 from stores.sites.site import Extent
+from topology import Topology, TopologyTestDriver
 from topology.model.event import Record
 from topology.model.origin_headers import ORIGIN, original
+from topology.routing import RoutedSource, Rule, RuleSet
 
 names = st.sampled_from([ORIGIN, PASSED, "sequitur-id", "h"])
 values = st.none() | st.binary(max_size=40) | st.sampled_from([b"c/t/0/1", b"c/t/0/" + b"9" * 5000])
@@ -95,3 +97,24 @@ def test_what_is_missing_is_what_lies_between(
     assert found.deleted == len(range(place, begin))
     assert (unreadable(place, extent) is None) == (begin <= place <= extent.end)
     assert found.missing == bool(found.messages or found.deleted)
+
+
+def test_a_router_sends_a_copy_on_like_anything_else_with_its_origin() -> None:
+    site = Topology("site")
+    rules = RuleSet(
+        1,
+        sources=[RoutedSource("movements", ("all",))],
+        rules=[Rule("all", to=("view",))],
+        destinations={"view": None},
+    )
+    site.route("all", rules=rules, to={"view": "routed"})
+    origin = Origin("kennedy", "movements", 0, 7)
+    driver = TopologyTestDriver(site)
+    given = [(name, value or b"") for name, value in headers_of_copy([], origin, "newark")]
+    driver.pipe("movements", b"{}", key=b"N1", headers=given)
+    (sent,) = driver.read("routed")
+    assert (sent.key, sent.value) == (b"N1", b"{}")
+    assert origin_of(sent.headers, "movements") == origin
+    assert is_forwarded(sent.headers, sent.value, "routed"), (
+        "what is routed here was published here"
+    )

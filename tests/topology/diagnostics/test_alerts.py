@@ -57,6 +57,25 @@ def test_what_is_handled_after_all_is_no_error() -> None:
     assert fields_of(record(error="", done="handled in a rebuild")) is None
 
 
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("sequitur-reason", b"rule 'maker': it is no JSON"),
+        ("sequitur-failed-reason", b"Malformed: rule 'maker': it is no JSON"),
+    ],
+)
+def test_what_one_rule_fails_on_is_an_alert_of_that_rule(header: str, reason: bytes) -> None:
+    found = fields_of(Record("shop.malformed", 0, 0, b"A", b"no JSON", [(header, reason)], 0))
+    assert found is not None
+    assert found["rule"] == "maker"
+    assert found["reason"] == reason.decode()
+    other = fields_of(Record("shop.malformed", 0, 0, b"A", b"x", [(header, b"no JSON")], 0))
+    assert other is not None
+    assert "rule" not in other
+    alerts = Alerts((AlertPattern("p", 3, 60, same=("rule", "key")),))
+    assert [len(alerts.note(found, at)) for at in (0, 1, 2)] == [0, 0, 1]
+
+
 @given(st.binary(), st.binary(), st.text())
 def test_any_record_has_fields(value: bytes, header: bytes, name: str) -> None:
     found = fields_of(Record("t", 0, 0, value, value, [("view", header), (name, header)], 0))

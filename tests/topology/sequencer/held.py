@@ -24,10 +24,14 @@ def events(arrivals: list[Arrival]) -> list[Event]:
 
 
 class Held:
-    """The sequencer's State. `rows` holds every event that waits, in the ring or beyond it."""
+    """The sequencer's State. `rows` holds every event that waits, in the ring or beyond it.
 
-    def __init__(self, ordering: Ordering) -> None:
+    memory: what each step is told that rings may grow by.
+    """
+
+    def __init__(self, ordering: Ordering, memory: int = 0) -> None:
         self.ordering = ordering
+        self.memory = memory
         self.known: dict[str, int | Progress] = {}
         self.rows: dict[str, dict[int, Event]] = {}
         self.timers = Timers()
@@ -44,7 +48,10 @@ class Held:
 
     def decide(self, batch: list[Event], now: int | None = None) -> Step:
         """A step, of which nothing is kept yet."""
-        return step(self.ordering, self, self.timers, batch, now=now, resume=self.unfinished)
+        return step(
+            self.ordering, self, self.timers, batch,
+            now=now, resume=self.unfinished, memory=self.memory,
+        )  # fmt: skip
 
     def keep(self, result: Step) -> Step:
         """Make a step durable."""

@@ -71,6 +71,7 @@ class Machine(RuleBasedStateMachine):
 
     ordering: ClassVar[Ordering]
     gap_counts_once: ClassVar[bool] = False
+    memory: ClassVar[int] = 0
 
     def model(self) -> Any:
         return HoldModel(self.ordering.skip_after)
@@ -87,7 +88,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.held = Held(self.ordering)
+        self.held = Held(self.ordering, self.memory)
         self.models = {stream: self.model() for stream in STREAMS}
         self.nths: dict[int, int] = {self.sequence(nth): nth for nth in range(LIMIT)}
         self.now = 0

@@ -5,6 +5,7 @@ import pytest
 from tests.topology.sequencer.held import Held, event
 from tests.topology.sequencer.hold_machine import Machine
 from topology.sequencer.contiguous import ContiguousOrdering
+from topology.sequencer.memory_budget import EVENT
 from topology.sequencer.progress import PendingRetry, Progress
 from topology.sequencer.sequencer import Gap, Step, hold
 
@@ -17,6 +18,11 @@ class Small(Machine):
     ordering = ContiguousOrdering(size=2)
 
 
+class Growing(Machine):
+    ordering = ContiguousOrdering(size=2, drain=3)
+    memory = 4 * EVENT
+
+
 class Slow(Machine):
     ordering = ContiguousOrdering(size=3, drain=2)
 
@@ -26,7 +32,7 @@ class Hasty(Machine):
 
 
 TestPatient, TestSmall = Patient.TestCase, Small.TestCase
-TestSlow, TestHasty = Slow.TestCase, Hasty.TestCase
+TestGrowing, TestSlow, TestHasty = Growing.TestCase, Slow.TestCase, Hasty.TestCase
 
 
 def fail(held: Held, result: Step, sequence: int, retry: PendingRetry | None = None) -> Step:

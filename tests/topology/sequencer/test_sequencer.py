@@ -8,6 +8,7 @@ from tests.topology.deliveries import Arrival, batches, cuts, deliveries, moment
 from tests.topology.plain_model import models
 from tests.topology.sequencer.held import Held, event, events
 from topology.sequencer.contiguous import ContiguousOrdering
+from topology.sequencer.memory_budget import EVENT
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import Gap, Ordering
 
@@ -17,13 +18,15 @@ ORDERINGS = st.builds(
     skip_after=st.sampled_from([None, 1000, 4000]),
     drain=st.sampled_from([1, 3, 10_000]),
 )
+MEMORY = st.sampled_from([0, 3 * EVENT, 1 << 40])
+"""Bytes by which rings may grow in a step."""
 
 
-@given(ordering=ORDERINGS, arrivals=deliveries(), sizes=cuts())
+@given(ordering=ORDERINGS, memory=MEMORY, arrivals=deliveries(), sizes=cuts())
 def test_a_step_leaves_the_state_that_it_was_given_as_it_was(
-    ordering: Ordering, arrivals: list[Arrival], sizes: list[int]
+    ordering: Ordering, memory: int, arrivals: list[Arrival], sizes: list[int]
 ) -> None:
-    held = Held(ordering)
+    held = Held(ordering, memory)
     for batch in batches(events(arrivals), sizes):
         before = held.picture()
         result = held.decide(list(batch), now=batch[-1].arrived)
@@ -64,12 +67,13 @@ def test_a_duplicate_in_a_stream_that_skipped_leaves_the_state_as_it_was() -> No
     sizes=cuts(),
     size=st.sampled_from([1, 2, 4, 16]),
     drain=st.integers(1, 3),
+    memory=MEMORY,
 )
 def test_a_drain_in_pieces_ends_like_a_drain_at_once(
-    order: list[int], again: list[int], sizes: list[int], size: int, drain: int
+    order: list[int], again: list[int], sizes: list[int], size: int, drain: int, memory: int
 ) -> None:
     """New events come between the pieces."""
-    held = Held(ContiguousOrdering(size=size, drain=drain))
+    held = Held(ContiguousOrdering(size=size, drain=drain), memory)
     for batch in batches([event("a", sequence) for sequence in (*order, *again)], sizes):
         result = held.take(*batch)
         assert len(result.released) <= drain
@@ -176,16 +180,16 @@ def test_without_a_deadline_no_gap_is_ever_skipped() -> None:
 @pytest.mark.parametrize(
     ("size", "drain"), [(1, 10_000), (2, 10_000), (64, 10_000), (64, 2), (2, 2)]
 )
-@given(arrivals=deliveries())
+@given(memory=MEMORY, arrivals=deliveries())
 def test_neither_ring_nor_drain_changes_when_gaps_are_given_up(
-    size: int, drain: int, arrivals: list[Arrival]
+    size: int, drain: int, memory: int, arrivals: list[Arrival]
 ) -> None:
     """A gap's time counts from when the first event behind it arrived, ring or not.
 
     A drain that is cut off may give a gap up later than it is due, never earlier: what arrives in
     between is in time.
     """
-    held = Held(ContiguousOrdering(size=size, skip_after=2000, drain=drain))
+    held = Held(ContiguousOrdering(size=size, skip_after=2000, drain=drain), memory)
     for at, together in moments(arrivals):
         held.take(*events(together), now=at)
         held.finish(now=at)
@@ -226,3 +230,24 @@ def test_steps_wider_than_one_share_no_slots() -> None:
     held.take(event("a", -7))
 
     assert held.handled == {"a": [-7, 3, 13, 23, 33]}
+
+
+def test_a_ring_grows_while_there_is_memory_and_no_row_beyond_it() -> None:
+    held = Held(ContiguousOrdering(size=2, step=5, start=5), memory=EVENT + 1)
+
+    def waits() -> tuple[int, int]:
+        progress = held.known["a"]
+        assert isinstance(progress, Progress)
+        assert progress.ring is not None
+        return len(progress.ring), progress.spilled
+
+    held.take(event("a", 10), event("a", 500))
+    assert waits() == (2, 0)
+    held.take(event("a", 600), event("a", 5000), event("a", 50_000), event("a", 490))
+    assert waits() == (5, 1)
+    held.take(event("a", 500_000))
+    assert waits() == (5, 2)
+    held.take(event("a", 5))
+    assert held.handled == {"a": [5, 10]}
+    held.take(*(event("a", at) for at in range(15, 500, 5) if at != 490))
+    assert held.handled == {"a": list(range(5, 505, 5))}

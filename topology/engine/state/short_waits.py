@@ -34,9 +34,9 @@ class WaitLimits:
             where it keeps all.
     """
 
-    records: int = 50_000
+    records: int = 100_000
     bytes: int = 32 << 20
-    time: int = 5_000
+    time: int = 30_000
     age: int | None = None
 
 
@@ -47,8 +47,8 @@ class ShortWaits:
     """
 
     __slots__ = (
-        "_at", "_bytes", "_events", "_fresh", "_inputs", "_limits", "_notes", "_now", "_previous",
-        "_previous_notes", "_recent", "_records", "_turned", "end_now",
+        "_at", "_bytes", "_ending", "_events", "_fresh", "_inputs", "_limits", "_notes", "_now",
+        "_previous", "_previous_notes", "_recent", "_records", "_turned", "end_now",
     )  # fmt: skip
 
     def __init__(self, limits: WaitLimits) -> None:
@@ -56,6 +56,7 @@ class ShortWaits:
         self._recent: Waits = {}
         self._previous: Waits = {}
         self._fresh: list[tuple[Message, Event]] = []
+        self._ending: Waits = {}
         self._notes: list[bytes] = []
         self._previous_notes: list[bytes] = []
         self._records = self._bytes = self._turned = self._now = self._at = 0
@@ -126,6 +127,13 @@ class ShortWaits:
             return True
         return self._previous.pop(at, None) is not None
 
+    def end(self, stream: str, events: Iterable[Event]) -> bool:
+        """The next unit is to write those of a stream's events that have no row. Returns whether
+        there are any."""
+        found = {at: event for event in events if (at := (stream, event.sequence)) in self}
+        self._ending |= found
+        return bool(found)
+
     def rows(self, *, everything: bool) -> list[Row]:
         """The rows of what has waited for long, or of all that waits; and of what is noted."""
         limits, now = self._limits, self._now
@@ -133,11 +141,14 @@ class ShortWaits:
             found = [*_rows(self._previous), *_rows(self._recent)]
             found += _gone(self._previous_notes + self._notes)
             self._previous, self._recent, self.end_now = {}, {}, False
+            self._ending = {}
             self._previous_notes, self._notes, self._fresh = [], [], []
             return found
         found = list(_notes(self._fresh))
         self._notes += [key for key, _ in found]
         self._fresh = []
+        ending, self._ending = self._ending, {}
+        found += _rows({at: event for at, event in ending.items() if self.release(at)})
         if (
             self._records >= limits.records
             or self._bytes >= limits.bytes

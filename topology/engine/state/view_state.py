@@ -182,6 +182,13 @@ class ViewState(Unloads):
         progress = self.progress(stream)
         return progress.epoch if isinstance(progress, Progress) else 0
 
+    @property
+    def memory_left(self) -> int:
+        """The bytes that events beyond their rings may take before they are rows."""
+        if self.short is None:
+            return 0
+        return LAST if self.budget is None else self.budget.limit - self.budget.used
+
     def choose_timeout(self) -> None:
         """Hold gaps for as long as the lateness that was learned says."""
         if self.lateness is None or self.view.gap.adaptive is None:
@@ -283,7 +290,7 @@ class ViewState(Unloads):
                     at: event
                     for at, event in new.items()
                     # What is beyond its ring has a row in any case.
-                    if changed[at[0]].spilled or not short.add(at, event)  # type: ignore[union-attr]
+                    if not _in_ring(changed[at[0]], event) or not short.add(at, event)  # type: ignore[arg-type]
                 }
             # Of what is impossible, `last` does not tell that it is gone.
             short.end_now |= bool(result.impossible)
@@ -328,21 +335,20 @@ class ViewState(Unloads):
     def note(self, unit: CommitUnit, rows: list[Row]) -> None:
         """Add rows to the unit, and the counts."""
         if self.short is not None and self.short.noted:
-            full = self.budget is not None and self.budget.used > self.budget.limit
-            rows += self.short.rows(everything=full or self.positions.halted is not None)
+            if self.budget is not None:
+                self.budget.keep()
+            rows += self.short.rows(everything=self.positions.halted is not None)
         rows.append((COUNTS, encode_counts(self.counts, self.position)))
         self.noted = self.position
         name = self.view.name
         unit.rows[name] = unit.rows[name] + rows if name in unit.rows else rows
 
     def unload(self, stream: str) -> bool:
-        """Leave a stream's waiting events to their rows; not before these are written, or its unit
-        is the next to be. Returns whether they have rows; if not, the next unit writes these."""
+        """Leave a stream's waiting events to their rows. Returns whether all have one; if not, the
+        unit that is closed next writes them, and it is to be asked again."""
         progress = self.waiting.get(stream)
         if progress is not None and progress.ring:
-            short = self.short
-            if short and any((stream, e.sequence) in short for e in progress.ring.slots.values()):
-                short.end_now = True
+            if self.short and self.short.end(stream, progress.ring.slots.values()):
                 return False
             progress.spilled += len(progress.ring)
             progress.loaded, progress.ring = progress.last, None
@@ -377,6 +383,12 @@ class ViewState(Unloads):
             beyond = self.spilled(stream, progress.last + 1, LAST)
             rows = (event for event in beyond if event.sequence not in here)
         yield from merge(here.values(), rows, key=attrgetter("sequence"))
+
+
+def _in_ring(progress: Progress, event: Event) -> bool:
+    """Whether an event that waits does so in its stream's ring."""
+    ring = progress.ring
+    return ring is not None and ring.find(progress.last, event.sequence) is event
 
 
 def is_parked(progress: int | Progress) -> bool:

@@ -7,12 +7,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 from sequitur.cli.main import main
 from sequitur.materialize.outputs import load_topology, named, outputs_of
 from sequitur.materialize.query import BatchSizes, Settings, Writer
-from stores.sinks import DeadRecord, StoreError
+from stores.sinks import Applied, DeadRecord, StoreError
 from stores.sinks.contract import ORDERS, TOPIC, order
+from stores.sinks.distributed import NotDistributed
 from stores.sinks.sql.sqlite import SqliteSink
 from topology import DeclarationError
 from topology.spark.batch_handler import Stopped
@@ -164,6 +166,25 @@ def test_large_batches_are_known_by_the_checkpoint_s_notes() -> None:
     is_large = BatchSizes(cast(Any, Notes()), 10)
     assert [is_large(number) for number in (0, 1, 2)] == [True, False, True]
     assert read == [0, 1, 2]
+
+
+def test_executors_that_cannot_write_leave_batches_to_the_driver(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Distributed(SqliteSink):
+        tried = 0
+
+        def apply_distributed(self, *_: Any) -> Applied:
+            self.tried += 1
+            raise NotDistributed("new") if self.tried == 1 else PySparkException("no psycopg")
+
+    with Distributed(tmp_path / "read.db", [ORDERS]) as sink:
+        writer = Writer(sink, is_large=lambda number: number > 0)
+        for number in range(5):
+            writer(_frame(order(number, number + 1)), number)
+        assert (sink.tried, writer.done.total.applied, sink.last_batch("query")) == (2, 5, 4)
+    (record,) = caplog.records
+    assert "no psycopg" in record.getMessage()
 
 
 def test_a_writer_that_is_stopping_begins_no_batch(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import io
 import sqlite3
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from sequitur.route.loading import load_rules, reload_rules
 from tests.conftest import BrokerAddress
 from topology.model.errors import DeclarationError
 from topology.model.event import Record
-from topology.routing import Load
+from topology.routing import Load, RuleSet
 
 RULES = """
 [source.TOPIC]
@@ -83,6 +84,39 @@ def test_a_keymap_is_a_file_a_query_a_function_or_in_the_rules(tmp_path: Path) -
         assert rules.route(message).destinations == ("fleet",)
         digests.add(rules.digest)
     assert len(digests) == 1
+
+
+def fleets() -> dict[str, object]:
+    """An outbound table that is a function."""
+    return {"boeing": {"to": ["fleet"], "then": ["late"]}}
+
+
+def test_an_outbound_table_is_a_file_a_query_or_a_function_too(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "fleets.sqlite") as database:
+        database.execute("CREATE TABLE fleets (maker, destination)")
+        database.execute("INSERT INTO fleets VALUES ('boeing', 'fleet'), ('boeing', 'late')")
+    (tmp_path / "fleets.csv").write_text("maker,destination\nboeing,fleet\nboeing,late\n")
+    (tmp_path / "fleets.json").write_text('{"boeing": ["fleet", "late"]}')
+    query = f'database = "sqlite:///{tmp_path}/fleets.sqlite", query = "SELECT * FROM fleets"'
+    message = Record("flights", 0, 0, None, b'{"tail": "N1", "delay": 70}')
+
+    def load_with(outbound: str) -> RuleSet:
+        path = written(tmp_path, 'entries = { N1 = "boeing" }')
+        path.write_text(path.read_text().replace('{ boeing = "fleet" }', outbound))
+        return load_rules(path)
+
+    for place in ('file = "fleets.csv"', 'file = "fleets.json"', query):
+        for outbound in (f"{{ from = {{ {place} }} }}", f'"o"\n[outbound]\no.from = {{ {place} }}'):
+            rules = load_with(outbound)
+            assert rules.route(message).destinations == ("fleet", "late")
+    function = f'function = "{__name__}:fleets"'
+    made = load_with(f'{{ airbus = "late", from = {{ {function} }} }}')
+    assert made.route(message).destinations == ("fleet", "late")
+    with pytest.raises(DeclarationError, match="tag 'boeing' is there, and in `from`"):
+        load_with(f'{{ boeing = "late", from = {{ {function} }} }}')
+    (tmp_path / "fleets.csv").write_text("maker,destination,more\nboeing,fleet,late\n")
+    with pytest.raises(DeclarationError, match="a row has a tag and a destination"):
+        load_with('{ from = { file = "fleets.csv" } }')
 
 
 @pytest.mark.parametrize(
@@ -235,3 +269,23 @@ def test_a_stale_keymap_alone_is_read_again_and_a_wrong_one_is_refused(tmp_path:
     assert newer.keymaps["t"].otherwise == ("out",)
     with pytest.raises(DeclarationError, match="no keymap 'tt'"):
         reload_rules(file, Load(3, frozenset({"tt"}), None, fresh=False), newer)
+
+
+def test_a_reload_takes_another_module_by_name_and_a_table_is_asked_once_for_each_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taught.py").write_text(
+        "asked = []\n"
+        "def table():\n    asked.append(1)\n    return {'N1': 'boeing'}\n"
+        "def keys(message):\n    return {'tail': message.value.decode().strip()}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = written(tmp_path, 'function = "taught:table"')
+    rules = load_rules(file)
+    message = Record("flights", 0, 0, None, b"N1")
+    assert rules.route(message).reason is not None, "it is no JSON"
+    file.write_text(file.read_text().replace('module = "flight"', 'module = "taught:keys"'))
+    newer = reload_rules(file, Load(2, frozenset(), None, fresh=True), None)
+    for _ in range(100):
+        assert newer.route(message).destinations == ("fleet",)
+    assert import_module("taught").asked == [1, 1]

@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaProducer
 
 from sequitur.cli.main import main
 from stores.sites import Site
+from stores.sites.copy_writer import CopyWriter
 from stores.sites.fences import fences_of
 from stores.sites.site import SITES
 from tests.forked import ForkedWorker
@@ -138,3 +139,31 @@ def test_a_site_is_taken_over_and_returned_on_record(
     finally:
         running.kill()
     assert asyncio.run(read(newark, topic)) == [(id, word) for word in "abc"]
+
+
+def test_gaps_names_what_was_given_up_and_two_names_of_one_site(
+    sites: tuple[Site, Site],
+    file: Callable[[str], tuple[Path, str]],
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    newark, kennedy = sites
+    path, topic = file("newark")
+
+    async def give_up() -> None:
+        writer = CopyWriter(kennedy, await newark.identify(), topic)
+        await writer.start()
+        said = {"by": "me", "reason": "too old", "at": 0.0}
+        await writer.write((), {}, {("loss", writer.cluster, topic, 0, 3, 5): said})
+        await writer.stop()
+
+    assert main(["sites", "gaps", str(path)]) == 0
+    assert capsys.readouterr().out == "none\n"
+    asyncio.run(give_up())
+    assert main(["sites", "gaps", str(path)]) == 0
+    given_up = f"kennedy lacks newark's {topic}/0, offsets 3 to 5, given up by me: too old"
+    assert capsys.readouterr().out == f"{given_up}\nnone but what was given up\n"
+    broker = kennedy.kafka["bootstrap_servers"]
+    path.write_text(path.read_text() + f'\n[site.idlewild]\nbroker = "{broker}"\n')
+    assert main(["sites", "gaps", str(path)]) == 2
+    assert "sites kennedy and idlewild are the same cluster" in caplog.text

@@ -18,6 +18,7 @@ from topology import (
     park,
     rebuild_stream,
     redeliver,
+    retry,
     skip,
 )
 from topology.engine.commands.command import Command
@@ -129,7 +130,7 @@ STEPS = st.lists(
     steps=STEPS,
     policies=st.sampled_from([{}, {"buffer": 2}, {"jump": 5}, {"error": park(), "buffer": 2}]),
     limits=st.builds(WaitLimits, records=st.integers(2, 12)),
-    memory=st.sampled_from([4000, 1 << 30]),
+    memory=st.sampled_from([4000, 12_000, 1 << 30]),
 )
 def test_whenever_it_dies_the_state_is_that_of_rows(
     steps: list[Any], policies: dict[str, Any], limits: WaitLimits, memory: int
@@ -161,6 +162,48 @@ def test_what_comes_and_goes_in_time_has_no_row() -> None:
         partition.send(("a", at + 2), ("a", at + 1))
     assert not partition.found()
     assert partition.handled()["a"] == list(range(1, 401))
+
+
+def test_what_is_far_beyond_the_ring_has_no_row_either() -> None:
+    partition = Short(shop(buffer=2), WaitLimits())
+    for at in range(400, 0, -4):
+        partition.send(*(("a", at - n) for n in range(4)))
+        assert not partition.rows()
+    assert partition.handled()["a"] == list(range(1, 401))
+
+
+def test_a_handler_that_fails_puts_events_back_that_have_no_row() -> None:
+    handled: list[int] = []
+
+    def fails_once(event: Any) -> None:
+        if event.sequence == 3 and not handled.count(3):
+            handled.append(3)
+            raise ValueError("once")
+        handled.append(event.sequence)
+
+    partition = Short(
+        shop(handler=fails_once, buffer=2, error=retry(times=3, backoff=1)), WaitLimits()
+    )
+    partition.send(*(("a", at) for at in range(30, 1, -1)))
+    partition.send(("a", 1))
+    assert not partition.rows()
+    partition.advance(10_000)
+    assert handled == [1, 2, 3, *range(3, 31)]
+
+
+def test_beyond_its_memory_the_streams_that_moved_longest_ago_get_rows() -> None:
+    partition = Short(shop(), WaitLimits(), memory=50_000)
+    for stream in range(100):
+        partition.send((str(stream), 2))
+        budget = partition.view().state.budget
+        assert budget is not None
+        assert budget.used <= budget.limit
+    streams = [int(split_buffer_key(key)[0]) for key, _ in partition.rows()]
+    assert sorted(streams) == list(range(len(streams)))
+    assert 50 < len(streams) < 90
+    partition.send(*((str(stream), 1) for stream in range(100)))
+    assert not partition.rows()
+    assert all(found == [1, 2] for found in partition.handled().values())
 
 
 @pytest.mark.parametrize("limits", [WaitLimits(records=8), WaitLimits(bytes=200)])

@@ -42,6 +42,10 @@ CASES: dict[str, tuple[Topology, dict[str, Any]]] = {
     "gaps given up behind re-keying": (shop(keyed=False, gap=skip(after=1)), {}),
     "failing handler": (shop(handler=sometimes, buffer=2), {"workers": 3}),
     "long drains": (shop(buffer=4), {"drain": 2, "delivery": Delivery(late=0.6, reach=30)}),
+    "deep disorder in little memory": (
+        shop(handler=sometimes, buffer=2),
+        {"memory": 8000, "delivery": Delivery(late=0.6, reach=30)},
+    ),
     "three views": (three_views(), {"partitions": 1}),
     "links": (ordered_by(linked("before")), {}),
     "links given up": (ordered_by(linked("before"), gap=skip(after=2)), {}),
