@@ -15,13 +15,33 @@ from bench.options import Options
 from bench.peers.peer import Peer
 from bench.peers.registry import PEERS, SEQUITUR
 from bench.results import Result, Sample, load, save
-from bench.scenarios import grid, latency, memory, recovery, throughput, upsert, views, workers
+from bench.scenarios import (
+    grid,
+    latency,
+    memory,
+    recovery,
+    throughput,
+    upsert,
+    views,
+    waiting,
+    workers,
+)
 from bench.scenarios.scenario import Scenario
 from sequitur.local.broker import Broker
 
 SCENARIOS = {
     module.SCENARIO.name: module.SCENARIO
-    for module in (throughput, grid, upsert, views, memory, recovery, latency, workers)
+    for module in (
+        throughput,
+        grid,
+        waiting,
+        upsert,
+        views,
+        memory,
+        recovery,
+        latency,
+        workers,
+    )
 }
 REMEDY = "Remedy: scripts/bench engine --install"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.bench import FULL
 from bench.results import Result
-from bench.scenarios import grid, memory, recovery, views, workers
+from bench.scenarios import grid, memory, recovery, views, waiting, workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,12 @@ GOALS = (
             bound,
         )
         for (title, names), bound in zip(grid.OTHERS.items(), (0.8, 2, 1), strict=True)
+    ),
+    Goal(
+        "a stream in reverse blocks of 5,000, × its rate in order",
+        "waiting",
+        ratio(waiting.IN_ORDER, waiting.REVERSED, "all"),
+        1 / 3,
     ),
     Goal(
         "time of three views, × one view",

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 from topology.declaration.graph import Graph
-from topology.declaration.mermaid import flowchart
+from topology.declaration.mermaid import Edges, flowchart
 from topology.declaration.message_path import MessagePath
 from topology.declaration.view import View
 from topology.model.counted import counted
@@ -165,9 +165,13 @@ class Description:
         lines.append(f"  Side topics: {', '.join(self.side_topics)}")
         return "\n".join(lines)
 
-    def mermaid(self) -> str:
-        """A Mermaid flowchart, for a page or a pull request."""
-        return flowchart(self)
+    def mermaid(self, edges: Edges | None = None) -> str:
+        """A Mermaid flowchart, for a page or a pull request.
+
+        Args:
+            edges: view → what is said of what comes in, and of what goes out.
+        """
+        return flowchart(self, edges or {})
 
 
 def describe(topology: Graph) -> Description:

@@ -62,16 +62,11 @@ class Graph(SideTopics):
         """Put what was added to a declared view in its place."""
         self._views[view.name] = view
 
-    def add_table(self, view: str, table: Table) -> None:
-        """A declared view writes to one more table, unless it says so already.
-
-        Raises:
-            DeclarationError: it is another view's.
-        """
+    def add_tables(self, view: str, tables: tuple[Table, ...]) -> None:
+        """A declared view writes to more tables. Raises DeclarationError if one is another's."""
         found = self._views[view]
-        if all(known.name != table.name for known in found.tables):
-            self._check_tables(view, (table,))
-            self.replace_view(replace(found, tables=(*found.tables, table)))
+        self._check_tables(view, tables)
+        self.replace_view(replace(found, tables=(*found.tables, *tables)))
 
     def _check_input(self, topic: str) -> None:
         """Whether a source may read the topic. Raises DeclarationError."""

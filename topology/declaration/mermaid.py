@@ -1,14 +1,20 @@
 """A topology as a Mermaid diagram."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from topology.declaration.describe import Description
 
 
-def flowchart(of: "Description") -> str:
-    """The flowchart of a topology."""
+Edges = Mapping[str, tuple[str, str]]
+"""View → what is said of what comes in, and of what goes out."""
+
+
+def flowchart(of: "Description", edges: Edges = MappingProxyType({})) -> str:
+    """The flowchart of a topology. edges: what is said at the arrows of views."""
     lines, _id = ["flowchart LR"], _Ids()
     for source in of.sources:
         inspected = _id("by", source.by_stream)
@@ -23,17 +29,17 @@ def flowchart(of: "Description") -> str:
         for view in of.views:
             if view.source == source.name:
                 node, output = _id("v", view.name), _id("o", view.output)
+                into, out = map(_arrow, edges.get(view.name, ("", "")))
                 lines.append(f'  {node}["{view.name}<br/>buffer {view.buffer}, {view.gap}"]')
                 lines.append(f'  {output}[/"{view.output}"/]')
                 if view.work:
                     arrivals, turn = _id("t", f"{view.output}.arrivals"), _id("w", view.name)
                     lines.append(f'  {arrivals}[/"{view.output}.arrivals"/]')
                     lines.append(f'  {turn}["{view.work}"]')
-                    lines.append(f"  {inspected} --> {node} --> {arrivals} --> {turn}")
-                    node = turn
-                    lines.append(f"  {node} --> {output}")
+                    lines.append(f"  {inspected} {into} {node} --> {arrivals} --> {turn}")
+                    lines.append(f"  {turn} {out} {output}")
                 else:
-                    lines.append(f"  {inspected} --> {node} --> {output}")
+                    lines.append(f"  {inspected} {into} {node} {out} {output}")
                 for table in view.tables:
                     lines.append(f'  {output} --> {_id("r", table)}[("{table}")]')
     for stage in of.stages:
@@ -59,6 +65,10 @@ def flowchart(of: "Description") -> str:
             for topic in dict.fromkeys(route.to[end] for end in ends if end in route.to):
                 lines.append(f'  {node} -- "{rule}" --> {_id("t", topic)}[/"{topic}"/]')
     return "\n".join(dict.fromkeys(lines))
+
+
+def _arrow(text: str) -> str:
+    return f'-- "{text}" -->' if text else "-->"
 
 
 class _Ids:

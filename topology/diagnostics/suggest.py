@@ -5,7 +5,7 @@ what would have happened, not what a formula expects.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import NamedTuple
@@ -73,10 +73,12 @@ class Suggestion:
 class Suggested(NamedTuple):
     """suggestions: one for each time, shortest first. learned: the seconds that `adaptive(…)` would
     have arrived at, in the partition where they are least and in the one where they are most.
+    late: lateness in ms → how many events came so late.
     """
 
     suggestions: list[Suggestion]
     learned: tuple[float, float]
+    late: Mapping[int, int] = {}
 
 
 def suggest_timeouts(
@@ -143,6 +145,7 @@ def suggested(
     return Suggested(
         [_tried(replace(ordering, skip_after=t), partitions, progress) for t in sorted(times)],
         (min(learned), max(learned)),
+        late,
     )
 
 

@@ -4,12 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from topology.model.errors import HandlerError
+import orjson
+
+from topology.model.errors import DeclarationError, HandlerError
 from topology.verbs.exact_sum import add_exactly, rounded
+from topology.verbs.steps import checked_function
 
 T = TypeVar("T")
 S = TypeVar("S")
 R = TypeVar("R")
+V = TypeVar("V", int, float, str)
 Number = int | float
 
 
@@ -20,7 +24,7 @@ class Aggregate(Generic[T, S, R]):
     Attributes:
         start: makes what there is before the first event; JSON can write it.
         add: (what there is, event) → what there is then. It may change what it is given.
-        result: what is shown of it.
+        result: what is shown of it; of `start()` too, where a window has missing events only.
         merge: (of the earlier window, of the later) → of both; sessions need it.
     """
 
@@ -28,6 +32,24 @@ class Aggregate(Generic[T, S, R]):
     add: Callable[[S, T], S]
     result: Callable[[S], R]
     merge: Callable[[S, S], S] | None = None
+
+
+def check_aggregate(what: str, aggregate: object) -> None:
+    """Raises DeclarationError for what no fold can keep."""
+    if not isinstance(aggregate, Aggregate):
+        raise DeclarationError(f"{what}: fold({aggregate!r:.100}): give count() or the like")
+    for name in ("start", "add", "result"):
+        checked_function(f"{what}: Aggregate({name})", getattr(aggregate, name))
+    try:
+        first = aggregate.start()
+        kept = orjson.loads(orjson.dumps(first))
+    except Exception as error:
+        raise DeclarationError(f"{what}: Aggregate(start) makes no JSON: {error}") from None
+    if type(kept) is not type(first) or kept != first:
+        raise DeclarationError(
+            f"{what}: Aggregate(start) makes {first!r:.100}, which JSON gives back as "
+            f"{kept!r:.100}; keep numbers, texts, lists and dictionaries"
+        )
 
 
 def count() -> Aggregate[Any, int, int]:
@@ -65,31 +87,34 @@ def mean(of: Callable[[T], Number]) -> Aggregate[T, list[Any], float | None]:
     )  # fmt: skip
 
 
-def least(of: Callable[[T], R]) -> Aggregate[T, list[R], R | None]:
+def least(of: Callable[[T], V]) -> Aggregate[T, list[V], V | None]:
     """The least value of the events, None of none.
 
     Args:
-        of: the value of an event: numbers or texts, which JSON can write.
+        of: the value of an event: numbers, or texts. Anything else fails the event.
     """
     return _extreme(of, lambda value, best: value < best)
 
 
-def most(of: Callable[[T], R]) -> Aggregate[T, list[R], R | None]:
+def most(of: Callable[[T], V]) -> Aggregate[T, list[V], V | None]:
     """The greatest value of the events, None of none.
 
     Args:
-        of: the value of an event: numbers or texts, which JSON can write.
+        of: the value of an event: numbers, or texts. Anything else fails the event.
     """
     return _extreme(of, lambda value, best: value > best)
 
 
 def _extreme(
-    of: Callable[[T], R], beats: Callable[[Any, Any], bool]
-) -> Aggregate[T, list[R], R | None]:
-    def better(best: list[R], value: R) -> list[R]:
+    of: Callable[[T], V], beats: Callable[[Any, Any], bool]
+) -> Aggregate[T, list[V], V | None]:
+    def better(best: list[V], value: V) -> list[V]:
         # What is not equal to itself is a NaN, which would hide all that follows.
-        if value != value:
-            raise HandlerError(f"{value!r} has no place in an order: filter such events out")
+        if not isinstance(value, int | float | str) or value != value:
+            raise HandlerError(
+                f"{value!r:.100} has no place in an order: let `of` return a number or a text, and "
+                "filter other events out"
+            )
         return [value] if not best or beats(value, best[0]) else best
 
     return Aggregate(

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
 
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
@@ -15,9 +14,17 @@ from topology.model.errors import DeclarationError
 from topology.model.event import Event
 from topology.model.names import checked_topic
 from topology.model.table import Table
-from topology.verbs.declared_views import ViewOptions, declare, sends_to
+from topology.verbs.declared_views import ViewOptions, declare
 from topology.verbs.folds import EachStream, Input
-from topology.verbs.steps import Step, Verb, fused, named
+from topology.verbs.steps import (
+    Step,
+    Verb,
+    checked_columns,
+    checked_function,
+    fused,
+    named,
+    written,
+)
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -90,24 +97,26 @@ class Events(Generic[T]):
             topic: the topic.
             name: of the view that does it.
             key: the record's key; the event's stream unless given.
-            value: the record's value, written as JSON unless it is bytes; the value itself unless
-                given.
+            value: the record's value, written as JSON unless it is bytes or None, which is a
+                tombstone; the value itself unless given.
             options: what `Topology.view` takes.
 
         Raises:
             DeclarationError: a name is taken or no name, or an option is wrong.
         """
         checked_topic(topic)
+        for what, function in (("key", key), ("value", value)):
+            if function is not None:
+                checked_function(f"view {name!r}: to({what}", function)
         run, read = fused(self._steps), self._read
 
         def send(event: Event) -> Iterator[Emit]:
             for each in run(read(event.content)):
-                sent = each if value is None else value(each)
-                as_bytes = sent if isinstance(sent, bytes) else to_json(sent)
-                yield Emit(topic, event.stream if key is None else key(each), as_bytes)
+                sent = written(each if value is None else value(each))
+                yield Emit(topic, event.stream if key is None else key(each), sent)
 
-        declare(self._graph, name, self._source, named(send, self._steps, "to"), options)
-        sends_to(self._graph, name, topic)
+        handler = named(send, self._steps, "to")
+        declare(self._graph, name, self._source, handler, options, emits=[topic])
 
     def to_rows(
         self,
@@ -137,6 +146,14 @@ class Events(Generic[T]):
                 f"view {name!r}: flat_map(…) makes several rows of an event; give to_rows(key=…) "
                 "columns that tell them apart"
             )
+        names = ("stream", "sequence") if key is None else tuple(key)
+        checked_columns(f"view {name!r}: to_rows(columns", columns)
+        checked_columns(f"view {name!r}: to_rows(key", key or {})
+        if not names or not columns.keys().isdisjoint(names):
+            raise DeclarationError(
+                f"view {name!r}: to_rows(…): give the key a column, and each column once; the key "
+                f"is {', '.join(names) or 'empty'}"
+            )
         run, read = fused(self._steps), self._read
 
         def write(event: Event) -> Iterator[Upsert]:
@@ -148,13 +165,12 @@ class Events(Generic[T]):
                 )
                 yield Upsert(table, at, {column: of(each) for column, of in columns.items()})
 
-        declare(self._graph, name, self._source, named(write, self._steps, "to_rows"), options)
-        if key is None:
-            self._graph.add_table(name, Table(table, {"stream": str, "sequence": int}, {}))
+        own = Table(table, {"stream": str, "sequence": int}, {}) if key is None else None
+        handler = named(write, self._steps, "to_rows")
+        declare(self._graph, name, self._source, handler, options, table=own)
 
     def _with(self, verb: Verb, function: Callable[[T], Any]) -> "Events[Any]":
-        if not callable(function):
-            raise DeclarationError(f"{verb}({function!r:.100}): give a function of the value")
+        checked_function(verb, function)
         return replace(self, _steps=(*self._steps, (verb, function)))
 
 
@@ -186,11 +202,15 @@ def events(
     Raises:
         DeclarationError: the source is another topology's, or the type is none that can be read.
     """
-    if topology.sources.get(source.name) is not source:
+    if not isinstance(source, Source) or topology.sources.get(source.name) is not source:
         raise DeclarationError(
-            f"events({source.name!r}): the source is not one of topology {topology.name!r}"
+            f"events({source!r:.100}): give what source(…) of topology {topology.name!r} returned"
         )
+    if time is not None:
+        checked_function("events(time", time)
     try:
+        if isinstance(of, str):
+            raise TypeError("it is a text")
         read = (lambda content: content) if of is None else TypeAdapter(of).validate_python
     except Exception as error:
         raise DeclarationError(

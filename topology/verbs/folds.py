@@ -6,8 +6,6 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, Unpack
 
-from pydantic_core import to_json
-
 from topology.declaration.seconds import is_seconds
 from topology.declaration.source import Source
 from topology.declaration.starts import First
@@ -18,11 +16,11 @@ from topology.model.errors import DeclarationError
 from topology.model.event import Event
 from topology.model.names import checked_topic
 from topology.model.table import Table
-from topology.verbs.aggregates import Aggregate
-from topology.verbs.declared_views import ViewOptions, declare, sends_to
-from topology.verbs.steps import Step, fused, named
+from topology.verbs.aggregates import Aggregate, check_aggregate
+from topology.verbs.declared_views import ViewOptions, declare, own_table, sends_to
+from topology.verbs.steps import Step, checked_columns, checked_function, fused, named, written
 from topology.verbs.window_fold import Folded, WindowFold
-from topology.verbs.windows import Windows, milliseconds_of, moment
+from topology.verbs.windows import Hopping, Session, Windows, milliseconds_of, moment
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -82,6 +80,10 @@ class EachStream(Generic[T]):
         Raises:
             DeclarationError: a number is wrong, or nothing says when events happened.
         """
+        if not isinstance(windows, Hopping | Session):
+            raise DeclarationError(
+                f"window({windows!r:.100}): give tumbling(…), hopping(…) or session(…)"
+            )
         if self._input.time is None:
             raise DeclarationError("window(…): say when events happened, as in events(…, time=…)")
         if keep and not is_seconds(keep):
@@ -125,6 +127,7 @@ class Windowed(Generic[T]):
         Raises:
             DeclarationError: a name is taken or no name, or an option is wrong.
         """
+        check_aggregate(f"view {name!r}", aggregate)
         if self._windows.merging and aggregate.merge is None:
             raise DeclarationError(
                 f"view {name!r}: an event may join two sessions; give Aggregate(merge=…)"
@@ -167,9 +170,16 @@ class Fold(Generic[R]):
         if self._windowed:
             key["start"] = own["end"] = datetime
         declared = Table(table, key, own if columns is None else {})
-        self._graph.add_table(self._name, declared)
+        if columns is not None:
+            checked_columns(f"view {self._name!r}: to_rows(columns", columns)
+            if not columns.keys().isdisjoint(key):
+                raise DeclarationError(
+                    f"view {self._name!r}: to_rows(columns=…): the key is {', '.join(key)} already"
+                )
+        known = self._graph.views[self._name].tables
+        self._graph.add_tables(self._name, own_table(self._name, known, declared))
         names = ("value", *own)
-        made = columns or {name: attrgetter(name) for name in names}
+        made = columns if columns is not None else {name: attrgetter(name) for name in names}
 
         def write(folded: Folded[Any], row: Row[Any]) -> Upsert | Delete:
             at = {name: getattr(row, name) for name in key}
@@ -196,11 +206,13 @@ class Fold(Generic[R]):
             DeclarationError: it is no topic, or one of the topology's own.
         """
         checked_topic(topic)
+        if value is not None:
+            checked_function(f"view {self._name!r}: to(value", value)
         sends_to(self._graph, self._name, topic)
 
         def send(folded: Folded[Any], row: Row[Any]) -> Emit:
             said = row if folded.gone or value is None else value(row)
-            return Emit(topic, row.stream, said if isinstance(said, bytes) else to_json(said))
+            return Emit(topic, row.stream, written(said))
 
         self._sinks.append(send)
         return self
@@ -214,15 +226,19 @@ def _declared(
     name: str,
     options: ViewOptions,
 ) -> Fold[R]:
-    if not isinstance(aggregate, Aggregate):
-        raise DeclarationError(f"view {name!r}: fold({aggregate!r:.100}): give count() or the like")
+    check_aggregate(f"view {name!r}", aggregate)
+    if options.get("reopen") == "start":
+        raise DeclarationError(
+            f"view {name!r}: reopen='start': a stream that begins again would begin its rows "
+            "again; write a handler whose rows tell its lives apart"
+        )
     order = given.source.sequence
-    starts = isinstance(options.get("start", First()), First)
+    starts = isinstance(options.get("start") or First(), First)
     fold = WindowFold(
         windows, aggregate, keep, order.step,
         order.start - order.step if order.counts and starts else None, order.counts,
     )  # fmt: skip
-    closes = options.get("closes", ())
+    closes = options.get("closes") or ()
     kinds = frozenset([closes] if isinstance(closes, str) else closes)
     run = fused(given.steps)
     found: Fold[R] = Fold(given.graph, name, windows is not None)

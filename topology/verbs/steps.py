@@ -1,7 +1,14 @@
 """Verbs as one function: what is left of a value after them."""
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Literal
+
+from pydantic_core import to_jsonable_python
+
+from topology.model.changes import ITEMS_LIMIT
+from topology.model.errors import DeclarationError, HandlerError
 
 Verb = Literal["filter", "map", "flat_map", "peek"]
 Step = tuple[Verb, Callable[[Any], Any]]
@@ -25,7 +32,13 @@ def fused(steps: Sequence[Step]) -> Callable[[Any], Iterable[Any]]:
             elif verb == "map":
                 values = [function(each) for each in values]
             elif verb == "flat_map":
-                values = [made for each in values for made in function(each)]
+                made = chain.from_iterable(map(function, values))
+                values = list(islice(made, ITEMS_LIMIT + 1))
+                if len(values) > ITEMS_LIMIT:
+                    raise HandlerError(
+                        f"flat_map(…) made more than {ITEMS_LIMIT} values of one event; does it "
+                        "end?"
+                    )
             else:
                 for each in values:
                     function(each)
@@ -34,3 +47,28 @@ def fused(steps: Sequence[Step]) -> Callable[[Any], Iterable[Any]]:
         return values
 
     return run
+
+
+def checked_function(what: str, function: object) -> None:
+    """Raises DeclarationError for what is no plain function."""
+    if not callable(function):
+        raise DeclarationError(f"{what}={function!r:.100}: give a function of the value")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise DeclarationError(
+            f"{what}: an async function; verbs take plain ones, a view takes both"
+        )
+
+
+def checked_columns(what: str, columns: object) -> None:
+    """Raises DeclarationError for what is no column → function."""
+    if not isinstance(columns, Mapping):
+        raise DeclarationError(f"{what}={columns!r:.100}: give column → function")
+    for name, function in columns.items():
+        checked_function(f"{what}: {name!r}", function)
+
+
+def written(value: Any) -> Any:
+    """A record's value: bytes and None as they are, else what JSON can write."""
+    if value is None or isinstance(value, bytes):
+        return value
+    return bytes(value) if isinstance(value, bytearray) else to_jsonable_python(value)

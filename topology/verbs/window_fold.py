@@ -1,8 +1,9 @@
 """One stream's windows: what each event changes in them. Pure: state in, state and results out.
 
 The state is a dictionary that JSON can write: `clock`, the latest time that the stream has reached
-(ms), `last`, the sequence of its last event, `missing`, how many were given up before the next
-session, and `windows`, start → [end, aggregate, missing].
+(ms), `last`, the sequence of its last event, `missing`, how many were given up that no
+window has yet, `gone`, the end of the last session that is kept no more, and `windows`, start →
+[end, aggregate, missing].
 """
 
 from collections.abc import Iterable, Iterator
@@ -71,30 +72,35 @@ class WindowFold:
         changed: dict[str, None] = {}
         gone: list[Folded[Any]] = []
         beyond: str | None = None
-        if missing and not values and self.windows is not None and self.windows.merging:
-            # An event that the verbs have left out makes no session, and makes none longer.
-            if touching := list(_touching(windows, time, time)):
-                key = str(max(touching))
-                windows[key][2] += missing
-                changed[key] = None
-            else:
-                state["missing"] = missing
-        elif values or missing:
-            for start, end in [(0, EVER)] if self.windows is None else self.windows.of(time):
-                if self.windows is not None and self.windows.merging:
-                    start, end, merged = self._merge(windows, start, end)
-                    gone += merged
-                key = str(start)
-                if key not in windows:
-                    if end + self.keep <= before:
-                        beyond = beyond or key
-                        continue
-                    windows[key] = [end, self.aggregate.start(), 0]
-                window = windows[key]
-                for value in values:
-                    window[1] = self.aggregate.add(window[1], value)
-                window[2] += missing
-                changed[key] = None
+        takers: list[tuple[int, int]] = [(0, EVER)] if self.windows is None else []
+        if self.windows is not None and not self.windows.merging:
+            takers = self.windows.of(time) if values or missing else []
+        elif self.windows is not None and values:
+            takers = self.windows.of(time)
+            if time < state.get("gone", -EVER):
+                # It might have been in a session that is kept no more.
+                takers, beyond = [], str(time)
+        elif missing and windows and self.windows is not None:
+            # What the verbs have left out makes no session, and makes none longer.
+            near = max([*_touching(windows, time, time + 1)] or map(int, windows))
+            takers = [(near, windows[str(near)][0])]
+        for start, end in takers:
+            if values and self.windows is not None and self.windows.merging:
+                start, end, merged = self._merge(windows, start, end)
+                gone += merged
+            key = str(start)
+            if key not in windows:
+                if end + self.keep <= before:
+                    beyond = (beyond or key) if values else None
+                    continue
+                windows[key] = [end, self.aggregate.start(), 0]
+            window = windows[key]
+            for value in values:
+                window[1] = self.aggregate.add(window[1], value)
+            window[2] += missing
+            changed[key] = None
+        if missing and not changed:
+            state["missing"] = missing  # the next window that is kept has them
         clock = state["clock"] = max(before, time)
         reached = EVER if closes else clock
         for key, (end, *_) in windows.items():
@@ -107,6 +113,8 @@ class WindowFold:
             )
         ]
         for key in [key for key, (end, *_) in windows.items() if end + self.keep <= clock]:
+            if self.windows is not None and self.windows.merging:
+                state["gone"] = max(state.get("gone", -EVER), windows[key][0])
             del windows[key]
         stay = {row.start for row in rows}
         return [*(each for each in gone if each.start not in stay), *rows], beyond
@@ -147,5 +155,5 @@ class WindowFold:
 
 def _touching(windows: dict[str, list[Any]], start: int, end: int) -> Iterator[int]:
     for key, (other_end, *_) in windows.items():
-        if int(key) <= end and start <= other_end:
+        if int(key) < end and start < other_end:
             yield int(key)

@@ -3,14 +3,15 @@
 Times are in milliseconds since 1970 here; users give seconds, or datetimes.
 """
 
+import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from topology.declaration.seconds import LONGEST, is_seconds
 from topology.model.errors import DeclarationError, HandlerError
 
-MOST = 10_000
+MOST = 1_000
 """Windows that one event may be in."""
 _FIRST, _LAST = -5e10, 1e11
 """Seconds since 1970 of which a window, too, is in the years 1 to 9999."""
@@ -47,8 +48,8 @@ class Hopping:
 
     def __str__(self) -> str:
         if self.every == self.size:
-            return f"tumbling({self.size / 1000:g})"
-        return f"hopping({self.size / 1000:g}, {self.every / 1000:g})"
+            return f"tumbling({self.size / 1000:.12g})"
+        return f"hopping({self.size / 1000:.12g}, {self.every / 1000:.12g})"
 
     def of(self, time: int) -> list[tuple[int, int]]:
         """(start, end) of each window that has this time, the earliest first."""
@@ -65,11 +66,14 @@ class Session:
     merging: bool = True
 
     def __str__(self) -> str:
-        return f"session({self.gap / 1000:g})"
+        return f"session({self.gap / 1000:.12g})"
 
     def of(self, time: int) -> list[tuple[int, int]]:
         """The window of an event alone."""
         return [(time, time + self.gap)]
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def tumbling(size: float, offset: float = 0) -> Windows:
@@ -102,9 +106,7 @@ def hopping(size: float, every: float, offset: float = 0) -> Windows:
             f"windows of {size} s every {every} s: `every` is at most `size`, and an event is in "
             f"{MOST} windows at most"
         )
-    if offset and not is_seconds(offset):
-        raise DeclarationError(f"windows: offset={offset!r}; give 0 or more seconds")
-    return Hopping(long, step, round(offset * 1000))
+    return Hopping(long, step, _milliseconds("offset", offset) if offset else 0)
 
 
 def session(gap: float) -> Windows:
@@ -129,13 +131,14 @@ def milliseconds_of(time: Any) -> int:
             raise HandlerError(
                 f"the time {time} has no time zone, so that no moment is meant: add one in time=…"
             )
-        time = time.timestamp()
+        if _FIRST <= time.timestamp() < _LAST:
+            return (time - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(time, bool) or not isinstance(time, int | float) or not _FIRST <= time < _LAST:
         raise HandlerError(
             f"time=… returned {time!r:.100}; let it return a datetime with a time zone, or seconds "
             "since 1970, from the year 386 to 5138"
         )
-    return round(time * 1000)
+    return math.floor(round(time * 1000, 3))
 
 
 def moment(milliseconds: int) -> datetime:
@@ -144,8 +147,10 @@ def moment(milliseconds: int) -> datetime:
 
 
 def _milliseconds(what: str, seconds: float) -> int:
-    if not is_seconds(seconds) or seconds < 0.001:
+    found = round(seconds * 1000) if is_seconds(seconds) else 0
+    if not found or abs(found - seconds * 1000) > 1e-6:
         raise DeclarationError(
-            f"windows: {what}={seconds!r}; give a number of seconds, from 0.001 to {LONGEST:.0f}"
+            f"windows: {what}={seconds!r}; give a number of seconds, in whole milliseconds, from "
+            f"0.001 to {LONGEST:.0f}"
         )
-    return round(seconds * 1000)
+    return found

@@ -283,6 +283,10 @@ class _StreamRebuild:
             unit.colocated[self.task.view.output] += outputs
         unit.sent += own.sent
         unit.reports += own.reports
+        assert self.handling is not None
+        for event, reason in self.handling.too_late:
+            # What was late in its own time before is told of again: it may be another by now.
+            send_late(self.task.view, [event], unit, reason, in_sequence=True)
         number = self.progress.epoch
         self._report(
             f"is rebuilt with {len(self.new)} late events: {len(self.ready)} handled again, "

@@ -2,16 +2,28 @@
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from sequitur.cli.options import FILE
+from sequitur.cli.options import FILE, Reads
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.console.access import Access, AccessError, token_of
+from sequitur.console.words import PARTS, Words, words_of
 from topology.model.dotted import find
 
 logger = logging.getLogger("console")
+
+
+def _parts(function: Callable[..., int]) -> Callable[..., int]:
+    """Add an option for each kind of part."""
+    for name, help in reversed(PARTS.items()):
+        made = click.option(
+            f"--{name}", type=Reads("WORDS", words_of), multiple=True, help=help
+        )  # fmt: skip
+        function = made(function)
+    return function
 
 
 @click.command("console")
@@ -25,12 +37,17 @@ logger = logging.getLogger("console")
     help="Port to listen on; 0 takes a free one.",
 )
 @click.option("--token-file", type=FILE, help="Else the token of CONSOLE_TOKEN, if any.")
-def command(place: str, host: str, port: int, token_file: Path | None) -> int:
+@_parts
+def command(
+    place: str, host: str, port: int, token_file: Path | None, **parts: tuple[Words, ...]
+) -> int:
     """Show a topology in a browser, and operate it from there.
 
     Without a token nobody can change anything. With one, those can who give it.
     Where others than this machine reach the address, it takes the token to read,
-    too, and a proxy in front for TLS.
+    too, and a proxy in front for TLS. What runs beside the topology has pages, too,
+    if you name it as its own commands are told: --units "--destination orders
+    --group billing". Each of these options can be repeated.
     """
     from sequitur.console.server import serve  # its help needs no NiceGUI
 
@@ -38,6 +55,7 @@ def command(place: str, host: str, port: int, token_file: Path | None) -> int:
     try:
         app = find("app", place, "app", lambda found: hasattr(found, "engine"))
         access = Access(host, token_of(token_file, os.environ))
-        return serve(app, place, access, port)
+        named = {name.replace("_", "-"): given for name, given in parts.items()}
+        return serve(app, place, access, port, named)
     except (*MISTAKES, AccessError) as error:
         return cannot(error, logger)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sequitur.console.actions import Action, Done
+from sequitur.console.actions import Action, Done, with_arguments
 from topology.diagnostics.side_topics import SideFilter
 from topology.engine.commands.command import CommandResult
 from topology.faust.operation import control
@@ -21,13 +21,6 @@ def _done(result: CommandResult) -> Done:
 def _all(found: BulkResult) -> Done:
     whole = bool(found.results) and not (found.refused or found.unanswered)
     return whole or found.done > 0, str(found)
-
-
-def _words(name: str, *arguments: str, options: tuple[str, ...]) -> list[str]:
-    """A command's words; an argument that looks like an option follows a dash of its own."""
-    if any(each.startswith("-") for each in arguments):
-        return [name, *options, "--", *arguments]
-    return [name, *options, *arguments]
 
 
 def halt(view: str) -> Action:
@@ -60,7 +53,7 @@ def skip(view: str, stream: str, sequence: int, *, force: bool) -> Action:
     return Action(
         "Skip",
         f"Give up what the stream misses up to sequence {sequence} in view {view}",
-        _words("skip", stream, str(sequence), options=options),
+        with_arguments("skip", stream, str(sequence), options=options),
         lambda app, why: _of(
             control.skip(app, stream, sequence, view=view, force=force, why=why)
         ),
@@ -76,7 +69,7 @@ def redrive(view: str, stream: str) -> Action:
     return Action(
         "Redrive",
         f"Handle the stream's events again in view {view}, from the failed one on",
-        _words("redrive", stream, options=("--view", view)),
+        with_arguments("redrive", stream, options=("--view", view)),
         lambda app, why: _of(control.redrive(app, stream, view=view, why=why)),
         lambda app: _of(control.redrive(app, stream, view=view, dry_run=True)),
         f"{_NOTHING} What fails again is parked again.",
@@ -88,7 +81,7 @@ def unpark(view: str, stream: str) -> Action:
     return Action(
         "Unpark",
         f"Let the stream go on in view {view} without its failed event",
-        _words("unpark", stream, options=("--view", view)),
+        with_arguments("unpark", stream, options=("--view", view)),
         lambda app, why: _of(control.unpark(app, stream, view=view, why=why)),
         lambda app: _of(control.unpark(app, stream, view=view, dry_run=True)),
         "The view does without the failed event, which goes to the dead topic.",
@@ -100,7 +93,7 @@ def drop(view: str, stream: str) -> Action:
     return Action(
         "Drop",
         f"Forget the stream in view {view}: its progress, its state, and what waits",
-        _words("drop", stream, options=("--view", view, "--force")),
+        with_arguments("drop", stream, options=("--view", view, "--force")),
         lambda app, why: _of(control.drop(app, stream, view=view, force=True, why=why)),
         lambda app: _of(control.drop(app, stream, view=view, force=True, dry_run=True)),
         "Its progress and its state are lost. What waits goes to the dead topic.",

@@ -7,6 +7,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -40,8 +42,12 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(_end(), self._loop).result(5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     async def ask(self, name: str, question: Callable[[Any], Awaitable[T]]) -> T:
         """The answer to a question, or the last one if that is fresh.
@@ -72,15 +78,19 @@ class Reader:
                 return await action(self.app)
 
         try:
-            return await self._there(acted())
+            return await self.there(acted())
         finally:
             self._answers.clear()
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        """Begin what takes long; it can be cancelled."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _answer(self, name: str, question: Callable[[Any], Awaitable[T]]) -> T:
         async def asked() -> T:
             return await question(self.app)
 
-        found = await self._there(asked())
+        found = await self.there(asked())
         now = self._clock()
         old = [each for each, answer in self._answers.items() if now - answer.made > 60]
         for each in old:
@@ -88,5 +98,15 @@ class Reader:
         self._answers[name] = _Answer(now, found)
         return found
 
-    async def _there(self, work: Coroutine[Any, Any, T]) -> T:
+    async def there(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry out in the reader's thread what reads nothing of the app."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+
+async def _end() -> None:
+    """End what runs, with the processes that it started."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for each in tasks:
+        each.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

@@ -10,28 +10,31 @@ import uvicorn
 from fastapi import FastAPI
 from nicegui import ui
 
+from sequitur.console import look_command
 from sequitur.console.access import Access
 from sequitur.console.guard import Guard
 from sequitur.console.login import Login
 from sequitur.console.pages import register
 from sequitur.console.reader import Reader
 from sequitur.console.site import Site
+from sequitur.console.words import Parts
 
 logger = logging.getLogger("console")
 _END = 2
 """Seconds that browsers are given to leave."""
 
 
-def serve(app: Any, place: str, access: Access, port: int) -> int:
+def serve(app: Any, place: str, access: Access, port: int, parts: Parts) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit status. Raises OSError for a taken port."""
     with closing(_listening(access.host, port)) as listening, Reader(app) as reader:
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # the pages say what is wrong
+        look_command.begin()
         web = FastAPI(openapi_url=None)
         login = Login(access)
         web.add_api_route("/login", login.page, methods=["GET"])
         web.add_api_route("/login", login.enter, methods=["POST"])
         web.add_api_route("/logout", login.leave, methods=["POST"])
-        register(Site(app, place, access, reader))
+        register(Site(app, place, access, reader, parts))
         ui.run_with(
             web, title="Sequitur", dark=None, language="en-US", tailwind=False,
             show_welcome_message=False, message_history_length=0,

@@ -1,6 +1,6 @@
 """What all pages have: the app, who may act, what is read, and the frame around a page."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -9,8 +9,12 @@ from nicegui import ui
 
 from sequitur.console.access import Access, Session
 from sequitur.console.guard import session_of
+from sequitur.console.jobs import Jobs
 from sequitur.console.look import FOCUS, STYLE
 from sequitur.console.reader import Reader
+from sequitur.console.run_command import Answer, run_command
+from sequitur.console.samples import Samples
+from sequitur.console.words import Parts
 from topology.faust.cli.answering import reason_of
 from topology.faust.kafka.clients import connection
 from topology.model.printable import printable
@@ -18,21 +22,35 @@ from topology.model.printable import printable
 T = TypeVar("T")
 EVERY = 3.0
 """Seconds from one look to the next, while a browser looks."""
-PAGES = {"/": "Overview", "/gaps": "Gaps", "/stream": "Stream", "/failures": "Failures"}
+PAGES = {
+    "/": ("Overview",), "/gaps": ("Gaps",), "/stream": ("Stream",), "/failures": ("Failures",),
+    "/lateness": ("Lateness",), "/audit": ("Audit",), "/read-store": ("Read store", "read-store"),
+    "/delivery": ("Delivery", "relay", "inbox"), "/units": ("Units", "units"),
+    "/routing": ("Routing", "router"), "/sites": ("Sites", "sites"),
+    "/replay": ("Replay", "replay"),
+}  # fmt: skip
+"""Address → name, and the parts that it is about: without one of them there is no such page."""
 
 
 class Site:
-    """The console of one app. place: by which commands find it."""
+    """The console of one app. place: by which commands find it. parts: what runs beside it."""
 
-    def __init__(self, app: Any, place: str, access: Access, reader: Reader) -> None:
-        self.app, self.access, self.reader = app, access, reader
-        self.start = f"faust -A {place}"
-        self.topology = app.engine.topology
+    def __init__(self, app: Any, place: str, access: Access, reader: Reader, parts: Parts) -> None:
+        self.app, self.access, self.reader, self.parts = app, access, reader, parts
+        self.place, self.start, self.jobs = place, f"faust -A {place}", Jobs(reader)
+        self.topology, self.samples = app.engine.topology, Samples()
 
     def session(self) -> Session | None:
         """Who looks at this page, if they may act; asked anew for each action."""
         request = ui.context.client.request
         return None if request is None else session_of(self.access, request.scope)
+
+    async def command(self, words: Sequence[str], stdin: bytes = b"") -> Answer:
+        """What a command says; what keeps it from answering is said in its place."""
+        try:
+            return await self.reader.there(run_command(words, stdin))
+        except (OSError, ValueError) as error:
+            return Answer(2, str(error))
 
     @contextmanager
     def page(self, title: str) -> Iterator[None]:
@@ -44,8 +62,9 @@ class Site:
         with ui.header().classes("items-center q-py-sm"), ui.element("nav") as nav:
             nav.props('aria-label="Pages"').classes("row items-center q-gutter-md")
             ui.label(printable(self.topology.name)).classes("text-weight-bold")
-            for target, name in PAGES.items():
-                ui.link(name, target).classes("text-white")
+            for target, (name, *needs) in PAGES.items():
+                if not needs or any(map(self.parts.get, needs)):
+                    ui.link(name, target).classes("text-white")
             self._who()
         main = ui.element("div").classes("full-width")
         ui.skip_link("Skip to the page", target=main)

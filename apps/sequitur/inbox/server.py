@@ -120,6 +120,7 @@ async def serve(
         access_log=None,
         shutdown_timeout=10,
         keepalive_timeout=limits.idle,
+        lingering_time=min(10.0, limits.body),
         max_line_size=LINE,
         max_field_size=LINE,
     )

@@ -113,6 +113,13 @@ def test_the_diagram_leads_from_topics_through_views_to_tables() -> None:
     assert len(lines) == len(set(lines))
 
 
+def test_the_diagram_says_at_a_views_arrows_what_it_is_given() -> None:
+    said = {"departure_board": ("2 s behind", "10.0/s")}
+    diagram = flights().describe().mermaid(said)
+    assert '-- "2 s behind" --> v_departure_board -- "10.0/s" --> o_flights' in diagram
+    assert "t_gates --> v_usage --> o_flights_usage" in diagram
+
+
 def test_names_that_differ_only_in_their_marks_are_different_nodes() -> None:
     topology = Topology("shop")
     source = topology.source("orders", inspector=Inspector("id", "n"))

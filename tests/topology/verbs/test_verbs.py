@@ -1,7 +1,9 @@
 """Verbs on events in order: the same tables, whatever the order of arrival."""
 
+import itertools
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology import DeclarationError, Inspector, Topology, advance, rebuild_stream, skip
+from topology import DeclarationError, Inspector, Table, Topology, advance, rebuild_stream, skip
 from topology.declaration.source import Source
 from topology.testing import Delivery, Sent, Simulator, TopologyTestDriver
 from topology.verbs import (
@@ -179,7 +181,10 @@ def test_an_earlier_time_revises_a_window_as_long_as_it_is_kept_and_then_is_late
     # In sequence it was not late: it was handled, and the audit looks for it nowhere else.
     counts = driver.counts("hours")
     assert (counts.processed, counts.late, driver.last("hours", "N1")) == (5, 0, 5)
-    assert driver.audit(contents=True).sound
+    report = driver.audit(contents=True)
+    assert report.sound
+    assert report.bad_news == ["1 late in their own time"]
+    assert not driver.explain("hours", "N1").well
 
 
 def test_missing_equals_the_losses_and_the_rest_equals_what_arrived() -> None:
@@ -252,6 +257,88 @@ def test_a_late_event_with_rebuild_stream_gives_the_tables_of_an_in_order_run() 
     assert tables[0] == tables[1]
 
 
+def short(moves: list[Any], windows: Any, **options: Any) -> TopologyTestDriver:
+    """Count what is not called NOT."""
+    topology, _, given_events = given_moves()
+    some = given_events.filter(lambda m: m.kind != "NOT").each().window(windows)
+    some.fold(count(), name="f", gap=skip(after=5), **options).to_rows("f")
+    driver = fed(topology, moves)
+    driver.advance(10)
+    return driver
+
+
+def lost(driver: TopologyTestDriver) -> list[int]:
+    return [row["missing"] for _, row in sorted(driver.table("f").items())]
+
+
+def test_what_a_rebuild_finds_too_late_is_told_of() -> None:
+    moves = [move(1, 0), move(3, 5)]
+    topology, _, given_events = given_moves()
+    windows = given_events.each().window(tumbling(10))
+    windows.fold(count(), name="f", gap=skip(after=5), late=rebuild_stream()).to_rows("f")
+    driver = fed(topology, moves)
+    driver.advance(10)
+    driver.pipe("moves", move(2, 1000))
+    driver.advance(10)
+    assert {key[1].timestamp(): row["value"] for key, row in driver.table("f").items()} == {
+        0: 1, 1000: 1
+    }  # fmt: skip
+    (record,) = driver.read("flights.late")
+    assert dict(record.headers)["sequence"] == b"3"
+    assert driver.audit().bad_news == ["1 late in their own time"]
+
+
+def test_no_session_grows_back_over_one_that_is_kept_no_more() -> None:
+    times = [5, 6, 7, 18, 9, 5]
+    driver = short([move(n, at) for n, at in enumerate(times, 1)], session(10))
+    assert values(driver, "f") == {start(5 / HOUR): 3, start(18 / HOUR): 1}
+    assert len(driver.read("flights.late")) == 2
+
+
+@pytest.mark.parametrize(
+    ("moves", "windows", "missing"),
+    [
+        # The event behind the gap is of a window that is kept no more.
+        ([move(1, 1000), move(3, 0), move(4, 1001)], tumbling(10), [1]),
+        # The event behind the gap is in no session, and the stream is closed by it.
+        ([move(1, 0), move(3, 100, "NOT")], session(10), [1]),
+        ([move(1, 1000), move(3, 1020, "NOT"), move(4, 1020)], session(10), [1, 0]),
+        ([move(1, 0), move(3, 15, "NOT"), move(4, 16)], tumbling(10), [0, 1]),
+    ],
+)
+def test_no_missing_event_is_forgotten(moves: list[Any], windows: Any, missing: list[int]) -> None:
+    assert lost(short(moves, windows)) == missing
+
+
+def test_what_is_filtered_out_is_never_late() -> None:
+    driver = short([move(1, 1000), move(3, 0, "NOT"), move(4, 0, "NOT")], tumbling(10))
+    assert not driver.read("flights.late")
+
+
+def test_a_value_that_json_does_not_have_fails_its_event() -> None:
+    topology, _, moves = given_moves()
+    moves.map(lambda m: {"delay": float("nan")}).to("out", name="sent", error=advance())
+    assert fed(topology, [move(1, 10)]).counts("sent").failed == 1
+
+
+def test_a_flat_map_without_an_end_fails_its_event() -> None:
+    topology, _, moves = given_moves()
+    moves.flat_map(lambda m: itertools.count()).to("out", name="sent", error=advance())
+    assert fed(topology, [move(1, 10)]).counts("sent").failed == 1
+
+
+def test_no_time_is_moved_into_the_next_window() -> None:
+    driver = short([move(1, 86_399.9996)], tumbling(86_400))
+    assert list(values(driver, "f")) == [start(0)]
+
+
+def test_a_tombstone_can_be_sent() -> None:
+    topology, _, moves = given_moves()
+    moves.to("out", name="sent", value=lambda m: None)
+    (record,) = fed(topology, [move(1, 10)]).read("out")
+    assert record.value is None
+
+
 def test_a_crash_changes_no_window() -> None:
     topology, _, given_events = given_moves()
     kept = given_events.filter(lambda m: m.number % 5).each().window(tumbling(100), keep=50)
@@ -304,7 +391,7 @@ def test_what_cannot_be_is_refused_where_it_is_declared() -> None:
     topology, source, moves = given_moves()
     with pytest.raises(DeclarationError, match=r"time=…"):
         events(topology, source).each().window(tumbling(HOUR))
-    with pytest.raises(DeclarationError, match="not one of topology"):
+    with pytest.raises(DeclarationError, match=r"of topology .other. returned"):
         events(Topology("other"), source)
     with pytest.raises(DeclarationError, match="merge=…"):
         moves.each().window(session(60)).fold(
@@ -312,8 +399,38 @@ def test_what_cannot_be_is_refused_where_it_is_declared() -> None:
         )
     with pytest.raises(DeclarationError, match="windows: size=0"):
         tumbling(0)
-    with pytest.raises(DeclarationError, match="10000 windows"):
+    with pytest.raises(DeclarationError, match="1000 windows"):
         hopping(24 * HOUR, 0.5)
-    with pytest.raises(DeclarationError, match="function"):
-        moves.filter("kind")  # type: ignore[arg-type]
+
+    async def asked(_: Move) -> bool:
+        return False
+
+    each = moves.each()
+    hours = each.window(tumbling(HOUR))
+    wrong: list[tuple[str, Callable[[], Any]]] = [
+        ("function", lambda: moves.filter("kind")),  # type: ignore[arg-type]
+        ("async", lambda: moves.filter(asked)),
+        ("returned", lambda: events(topology, "moves")),  # type: ignore[call-overload]
+        ("events\\(time", lambda: events(topology, source, time="time")),  # type: ignore[call-overload]
+        ("no type", lambda: events(topology, source, of="Move")),  # type: ignore[call-overload]
+        ("tumbling", lambda: each.window(3600)),  # type: ignore[arg-type]
+        ("count\\(\\)", lambda: hours.fold(count, name="v")),  # type: ignore[arg-type]
+        ("JSON", lambda: each.fold(Aggregate(lambda: (1, 2), max, len), name="v")),
+        ("reopen", lambda: each.fold(count(), name="v", reopen="start")),
+        ("lane", lambda: each.fold(count(), name="v", lane="kind")),  # type: ignore[call-arg]
+        ("each column once", lambda: moves.to_rows("t", name="v", columns={"stream": str})),
+        ("each column once", lambda: moves.to_rows("t", name="v", columns={}, key={})),
+        ("of the topology itself", lambda: moves.to("flights.late", name="v")),
+        ("milliseconds", lambda: tumbling(1 / 3)),
+        (
+            "declared with id",
+            lambda: moves.to_rows(
+                "t", name="v", columns={}, tables=[Table("t", {"id": str}, {})]
+            ),
+        ),
+    ]  # fmt: skip
+    for said, declare in wrong:
+        with pytest.raises(DeclarationError, match=said):
+            declare()
     assert not topology.views
+    moves.to_rows("t", name="v", columns={})

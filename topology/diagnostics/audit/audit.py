@@ -176,6 +176,7 @@ class Audit:
             {topic: each.number for topic, each in findings.unreadable.items()},
             contents=contents,
             whole=len(self.views) == len(self.topology.views),
+            too_late=findings.too_late,
         )
 
     # -- feeds

@@ -25,7 +25,8 @@ PENDING = ("waiting", "redelivering")
 class AuditReport:
     """violations: the first thousand of `number`. remarks: what is said besides. unreadable: topic
     → how many of its records cannot be decoded. contents: whether what handlers say was compared.
-    whole: whether all views were audited. work: view → its second stage, a moment later.
+    whole: whether all views were audited. too_late: records of events that were late in their own
+    time. work: view → its second stage, a moment later.
     """
 
     topology: str
@@ -37,6 +38,7 @@ class AuditReport:
     unreadable: dict[str, int] = field(default_factory=dict)
     contents: bool = False
     whole: bool = True
+    too_late: int = 0
     work: dict[str, tuple[WorkTally, ...]] = field(default_factory=dict)
 
     @property
@@ -85,6 +87,7 @@ class AuditReport:
         counts = [*(view.counted for view in self.views), *work]
         found = [(sum(getattr(each, name) for each in counts), name) for name in LOST]
         found.append((sum(source.malformed for source in self.sources), "malformed"))
+        found.append((self.too_late, "late in their own time"))
         troubles = [t for name, work in self.work.items() for t in work_troubles(name, work)]
         stopped = [str(each) for each in troubles if each.place != UNASSIGNED]
         halted = [f"view {v.name} halted" for v in self.views if v.halted]

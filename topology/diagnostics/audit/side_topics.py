@@ -63,6 +63,7 @@ class SideTopics:
 
     def came_late(self, record: Message) -> None:
         if any(name == IN_SEQUENCE for name, _ in record.headers):
+            self.findings.too_late += 1
             return  # it was handled
         stream, sequence = (record.key or b"").decode(), header(record, "sequence")
         if any(name == LANE for name, _ in record.headers) and self.laned:

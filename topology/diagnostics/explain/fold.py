@@ -1,6 +1,7 @@
 """A changelog brought down to the rows that a question needs, so that memory stays bounded."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from topology.declaration.lanes import joined_lane
 from topology.engine.state.rows import (
@@ -51,8 +52,9 @@ class Fold:
         self.rows[key] = value
 
 
+@lru_cache(64)
 def of_stream(stream: str) -> Wanted:
-    """What there is of one stream, and of the view as a whole."""
+    """What there is of one stream, and of the view as a whole; the same one when asked again."""
     progress, waits = progress_key(stream), (buffer_key(stream, 0)[:-8], late_key(stream, 0)[:-8])
     size = len(waits[0]) + 8
 
@@ -62,8 +64,9 @@ def of_stream(stream: str) -> Wanted:
     return wanted
 
 
+@lru_cache(64)
 def of_lanes(stream: str) -> Wanted:
-    """What there is of all lanes of one stream, and of the view as a whole."""
+    """What there is of all lanes of one stream, and of the view; the same one when asked again."""
     lane = joined_lane(stream, "")
     starts = (progress_key(lane), buffer_key(lane, 0)[:-9], late_key(lane, 0)[:-9])
 
@@ -81,8 +84,8 @@ def of_waiting(key: bytes, value: bytes) -> bool:
 
 
 def of_counts(key: bytes, value: bytes) -> bool:
-    """The view's counts and positions only."""
-    return key in (COUNTS, POSITIONS)
+    """The view's counts and positions, and what it learned of lateness."""
+    return key in _OWN
 
 
 def waiting_rows(fold: Fold) -> dict[bytes, bytes]:

@@ -12,7 +12,7 @@ from topology.engine.output.failure import HEALED
 from topology.engine.state.rows import redriven_key
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
-from topology.model.origin_headers import REASON, original
+from topology.model.origin_headers import IN_SEQUENCE, REASON, original
 from topology.sequencer.progress import Progress, may_be_skipped
 
 _HELD = ("retry", "park", "halt", "rebuild")
@@ -51,7 +51,9 @@ class SideRecords:
             each
             for record in filter(mine.lately, self.late)
             for each in _late(record)
-            if last_header(record, REASON) is None or may_be_skipped(progress, each.sequence)
+            if last_header(record, REASON) is None
+            or last_header(record, IN_SEQUENCE) is not None
+            or may_be_skipped(progress, each.sequence)
         ]
         if isinstance(progress, Progress) and progress.anew:
             failed = [each for each in failed if each.sequence in progress.failed]

@@ -1,7 +1,7 @@
 """Each view's counts, and whether their sum is what came in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from topology.diagnostics.explain.bad_news import PLACES, Trouble, troubles
 from topology.diagnostics.explain.work_tally import WorkTally, committed_counts, work_troubles
@@ -39,7 +39,8 @@ class ViewTally:
     work: of a view with workers, its second stage; what has arrived there and is not committed is
     not in `counts`. lag: offsets that are left, those included that are not re-keyed yet. halted:
     partition → reason. apart, unassigned, still: partitions. wrong: what does not add up, by
-    partition; nothing if all does.
+    partition; nothing if all does. positions: partition → (the offset that it reads next, the
+    input's end).
     """
 
     view: str
@@ -54,6 +55,7 @@ class ViewTally:
     wrong: tuple[str, ...]
     still: tuple[int, ...] = ()
     work: tuple[WorkTally, ...] = ()
+    positions: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def adds_up(self) -> bool:
@@ -115,6 +117,7 @@ def tally(
         tuple(wrong for each in partitions for wrong in discrepancies(each)),
         tuple(each.number for each in partitions if each.still),
         work,
+        {each.number: (each.position, each.position + each.lag) for each in partitions},
     )
 
 

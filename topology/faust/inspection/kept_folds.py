@@ -12,11 +12,15 @@ from topology.diagnostics.explain.fold import Wanted
 LASTS = 600.0
 """Seconds after which a fold is made anew: compaction forgets deletions, after a day by default."""
 
+STREAMS, BYTES = 64, 1 << 20
+"""Folds of single streams that are kept, and bytes of such a one's rows at most."""
+
 
 class KeptFolds:
     """Changelogs as they were brought down to rows at the last look.
 
-    Only what is asked again and again is kept: what waits, and the counts.
+    Only what is asked again and again is kept: what waits, the counts, and what there is of the
+    streams that were looked at last, where that is little.
     """
 
     def __init__(self) -> None:
@@ -36,8 +40,13 @@ class KeptFolds:
 
     def keep(self, changelog: TopicPartition, wanted: Wanted, fold: Fold, end: int) -> None:
         """Keep a fold that is made of the changelog up to its end."""
-        if wanted in (of_waiting, of_counts):
-            self._folds[changelog, wanted] = fold, end, time.monotonic()
+        whole = wanted in (of_waiting, of_counts)
+        if not whole and sum(map(len, fold.rows.values())) > BYTES:
+            return
+        self._folds[changelog, wanted] = fold, end, time.monotonic()
+        others = [key for key in self._folds if key[1] not in (of_waiting, of_counts)]
+        if len(others) > STREAMS:
+            del self._folds[others[0]]  # what was kept longest ago
 
 
 _kept: WeakKeyDictionary[Any, KeptFolds] = WeakKeyDictionary()

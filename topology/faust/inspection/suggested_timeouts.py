@@ -7,6 +7,7 @@ from typing import Any
 
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
+from topology.diagnostics.lateness_bars import lateness_bars
 from topology.diagnostics.suggest import RATES, Suggested, Suggestion, suggested
 from topology.diagnostics.trial_limits import untried
 from topology.faust.inspection.durable import DurableState
@@ -34,6 +35,7 @@ class SuggestedTimeouts:
         views: view → its suggestions, as it orders.
         notes: view → what of it was not tried.
         times: whose times of arrival these are.
+        late: (lateness, how many events came so late), for the first view.
     """
 
     source: str
@@ -45,6 +47,7 @@ class SuggestedTimeouts:
     views: dict[str, list[Suggestion]] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
     times: str = ""
+    late: list[tuple[str, float]] = field(default_factory=list)
 
     def __str__(self) -> str:
         seconds = self.lasted / 1000
@@ -128,6 +131,7 @@ async def suggest_timeouts(
         {name: each.suggestions for name, each in found.items()},
         {view.name: untried(view, whole) for view in reading.views},
         times,
+        lateness_bars(first.late.items()),
     )
 
 

@@ -220,7 +220,12 @@ def acting_for(name: str) -> Iterator[None]:
         _for.reset(before)
 
 
+def acting() -> str:
+    """The name that a program acts for in this block, "" without one."""
+    return _for.get()
+
+
 def who() -> str:
     """Return the user and host that a command is recorded under."""
     me = f"{getpass.getuser()}@{socket.gethostname()}"
-    return f"{name} by {me}" if (name := _for.get()) else me
+    return f"{name} by {me}" if (name := acting()) else me

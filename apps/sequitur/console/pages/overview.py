@@ -1,38 +1,24 @@
 """Overview: the topology as a graph, the verdict, views with counts and lag, recent commands."""
 
-import time
-from typing import Any, NamedTuple
-
 from nicegui import ui
 
+from sequitur.console.samples import Situation
 from sequitur.console.site import Site, text_table, view_link
 from topology.diagnostics.explain import ViewTally
 from topology.diagnostics.explain.times import at
-from topology.faust.inspection import ViewCounts, commands, views
+from topology.faust.inspection import ViewCounts, commands
 from topology.faust.inspection.command_log import Commands
-from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_group
 from topology.model.counted import counted
 from topology.model.printable import printable
 
 RECENT = 20
+_GRAPH = {"theme": "neutral", "securityLevel": "strict"}
 _HEADS = {
     "view": "view", "received": "received", "processed": "processed", "rate": "events/s",
     "waiting": "waiting", "parked": "parked", "failed": "failed", "late": "late", "dead": "dead",
-    "lag": "lag (offsets)", "state": "state",
+    "lag": "lag (offsets)", "behind": "lag (s)",
+    "state": "state",
 }  # fmt: skip
-
-
-class Situation(NamedTuple):
-    """The counts, when they were read (s), and who has which partition."""
-
-    counts: ViewCounts
-    when: float
-    group: ConsumerGroup
-
-
-async def situation(app: Any) -> Situation:
-    """Read what the overview shows."""
-    return Situation(await views(app), time.monotonic(), await consumer_group(app))
 
 
 def verdict(found: ViewCounts) -> tuple[bool, str]:
@@ -46,15 +32,17 @@ def verdict(found: ViewCounts) -> tuple[bool, str]:
     return False, printable(f"Not well: {bad[0]}{more}", 600)
 
 
-def rate(now: Situation, before: Situation | None, view: str) -> str:
-    """Events that a view processed a second, from one look to the next."""
-    if before is None or now.when <= before.when:
-        return "–"
-    done = [
-        sum(each.counts.processed for each in look.counts.views if each.view == view)
-        for look in (before, now)
-    ]
-    return f"{(done[1] - done[0]) / (now.when - before.when):,.1f}"
+def rate(found: Situation, view: str) -> str:
+    """Events that a view processes a second, as a text."""
+    return f"{found.rates[view]:,.1f}" if view in found.rates else "–"
+
+
+def edges(found: Situation) -> dict[str, tuple[str, str]]:
+    """View → what the graph says of what comes in, and of what goes out."""
+    return {
+        each.view: (f"{found.lags[each.view]:,.0f} s behind", f"{rate(found, each.view)}/s")
+        for each in found.counts.views
+    }
 
 
 def state_of(view: ViewTally) -> str:
@@ -73,14 +61,18 @@ def register(site: Site) -> None:
     def overview() -> None:
         with site.page("Overview"):
             with ui.element("section"):
-                site.live("views", situation, lambda found, before: _views(site, found, before))
+                site.live("views", site.samples.look, lambda found, _: _views(site, found))
             with ui.element("section"):
                 with ui.element("h2"):
                     ui.label("Graph")
                 described = site.topology.describe()
-                config = {"theme": "neutral", "securityLevel": "strict"}
                 with ui.element("div").props('aria-hidden="true"').classes("bg-white q-pa-sm"):
-                    ui.mermaid(described.mermaid(), config=config)
+                    graph = ui.mermaid(described.mermaid(), config=_GRAPH)
+
+                def draw(found: Situation, _: object) -> None:
+                    graph.set_content(described.mermaid(edges(found)))
+
+                site.live("views", site.samples.look, draw)
                 with ui.expansion("The same in words"):
                     ui.label(str(described)).classes("mono")
             with ui.element("section"):
@@ -89,13 +81,14 @@ def register(site: Site) -> None:
                 site.live("commands", lambda app: commands(app, limit=RECENT), _commands)
 
 
-def _views(site: Site, found: Situation, before: Situation | None) -> None:
+def _views(site: Site, found: Situation) -> None:
     good, line = verdict(found.counts)
     ui.label(line).classes("good" if good else "bad").props('role="status"')
     rows = [
         {
             "view": printable(each.view), "href": view_link(each.view), "state": state_of(each),
-            "rate": rate(found, before, each.view), "lag": f"{each.lag:,}",
+            "rate": rate(found, each.view), "lag": f"{each.lag:,}",
+            "behind": f"{found.lags[each.view]:,.0f}",
             **{
                 name: f"{getattr(each.counts, name):,}"
                 for name in ("received", "processed", "waiting", "parked", "failed", "late", "dead")

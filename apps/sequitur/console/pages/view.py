@@ -1,10 +1,14 @@
 """View: its places, whether it is halted and why; halt, and resume with a reason."""
 
+from functools import partial
+
 from nicegui import ui
 
 from sequitur.console import operations
 from sequitur.console.actions import button
-from sequitur.console.pages.overview import Situation, situation, state_of
+from sequitur.console.charts import line_chart
+from sequitur.console.pages.overview import state_of
+from sequitur.console.samples import PLACES, Situation
 from sequitur.console.site import Site, text_table
 from topology.faust.inspection import commands
 from topology.faust.inspection.command_log import Commands
@@ -21,6 +25,8 @@ _PLACES = {
     "parked": "set aside in order, until redriven or unparked",
     "dead": "in the dead topic",
 }
+
+_CHARTS = {"Processed events": PLACES[:1], "Events in other places": PLACES[1:]}
 
 
 def register(site: Site) -> None:
@@ -39,7 +45,10 @@ def register(site: Site) -> None:
                 f"late {declared.late}, error {declared.error}"
             ).classes("mono")
             with ui.element("section"):
-                site.live("views", situation, lambda found, _: _places(name, found))
+                site.live("views", site.samples.look, lambda found, _: _places(name, found))
+            with ui.element("section"):
+                for title, places in _CHARTS.items():
+                    line_chart(title, partial(site.samples.lines, name, *places))
             with ui.element("section"):
                 button(site, operations.halt(name))
                 button(site, operations.resume(name))

@@ -1,5 +1,6 @@
 """One broker, worker, console and browser for all tests of the console."""
 
+import os
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from playwright.sync_api import (
 )
 
 from checkout import chromium
+from tests.apps.sequitur.console.parts import SECRET, fill_read_store, parts_of
 from tests.conftest import BrokerAddress
 from tests.topology.faust.worker_process import Worker
 
@@ -34,7 +36,7 @@ APP = """
 import os
 from pathlib import Path
 import orjson
-from topology import Inspected, Topology, Upsert, park, redeliver, skip
+from topology import Inspected, Table, Topology, Upsert, adaptive, park, redeliver, skip
 from topology.faust import compile
 
 prefix = os.environ["PREFIX"]
@@ -58,13 +60,16 @@ def handled(event):
 def board(event):
     return handled(event)
 
-@topology.view("mail", of=source, gap=skip(after=0.5))
+@topology.view("mail", of=source, gap=skip(after=adaptive(start=0.5, at_least=0.5)))
 def mail(event):
     return handled(event)
 
-@topology.view("small", of=source, buffer=4, full=redeliver(delay=0.1, limit=2))
+rows = Table("small", {"stream": str}, {"seq": int, "note": str})
+
+@topology.view("small", of=source, buffer=4, full=redeliver(delay=0.1, limit=2), tables=[rows])
 def small(event):
-    return []
+    note = "<b>a row</b>"
+    return [Upsert("small", {"stream": event.stream}, {"seq": event.sequence, "note": note})]
 
 app = compile(topology, group=prefix, session_timeout=6)
 """
@@ -72,6 +77,31 @@ app = compile(topology, group=prefix, session_timeout=6)
 
 def event(stream: str, seq: int, **more: object) -> tuple[bytes, bytes]:
     return stream.encode(), orjson.dumps({"id": stream, "seq": seq, **more})
+
+
+def part(page: Page, name: str) -> Locator:
+    """A part of a page, by the beginning of its name."""
+    return page.get_by_role("region", name=name).first
+
+
+def act(page: Page, within: Page | Locator, name: str, says: str, would: str = "would") -> None:
+    """Do what a button does, after its dry run; the answer has a text."""
+    within.get_by_role("button", name=name, exact=True).first.click()
+    dialog = page.get_by_role("dialog")
+    do = dialog.get_by_role("button", name=name, exact=True)
+    expect(do).to_be_enabled()
+    expect(dialog.get_by_role("status")).to_contain_text(would)
+    dialog.get_by_label("Why").fill("a test")
+    do.click()
+    expect(dialog.get_by_role("status")).to_contain_text(says)
+    dialog.get_by_role("button", name="Cancel", exact=True).click()
+    expect(dialog).to_have_count(0)
+
+
+def picture(page: Page, name: str) -> None:
+    """With SEQUITUR_PICTURES=docs/images, a picture of the documentation is made anew."""
+    if folder := os.environ.get("SEQUITUR_PICTURES"):
+        page.screenshot(path=Path(folder) / f"{name}.png")
 
 
 def table(page: Page, name: str) -> Locator:
@@ -96,10 +126,11 @@ def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("console")
     mended = folder / "mended"
     worker = Worker(broker.address, f"console-{uuid4().hex[:8]}", folder, APP)
-    told = {"MENDED": str(mended), "CONSOLE_TOKEN": TOKEN}
+    told = {"MENDED": str(mended), "CONSOLE_TOKEN": TOKEN, "UNITS_TOKEN": SECRET}
     worker.start(**told)
+    parts = parts_of(worker, folder)
     log = folder / "console.log"
-    words = [sys.executable, "-m", "sequitur", "console", "-A", "app", "--port", "0"]
+    words = [sys.executable, "-m", "sequitur", "console", "-A", "app", "--port", "0", *parts.words]
     with log.open("w") as output:
         console = subprocess.Popen(words, env=worker.environment, stderr=output, cwd=folder)
     try:
@@ -116,6 +147,7 @@ def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) ->
         worker.wait("errors", 4)
         worker.send(event("late-1", 2))
         worker.wait("late", 1)
+        fill_read_store(worker, folder)
         url = _address(console, log)
         yield Operated(worker, url, told, mended)
         console.terminate()
@@ -125,6 +157,7 @@ def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) ->
         console.kill()
         console.wait()
         worker.kill()
+        parts.kill()
 
 
 def _address(console: subprocess.Popen[bytes], log: Path) -> str:
@@ -147,7 +180,7 @@ def browser() -> Iterator[Browser]:
         found = driver.chromium.launch(
             executable_path=chromium.browser_file(), args=["--no-sandbox", "--disable-gpu"]
         )
-        expect.set_options(timeout=30_000)  # how long that takes says more of the machine
+        expect.set_options(timeout=60_000)  # how long that takes says more of the machine
         yield found
         found.close()
 
@@ -156,7 +189,7 @@ def browser() -> Iterator[Browser]:
 def context(browser: Browser, operated: Operated) -> Iterator[BrowserContext]:
     """A browser's session; no request of it may leave for another place than the console."""
     made = browser.new_context(viewport={"width": 1280, "height": 900})
-    made.set_default_timeout(30_000)
+    made.set_default_timeout(60_000)
 
     def note(request: Request) -> None:
         if not request.url.startswith((operated.url, "data:", "blob:")):

@@ -25,7 +25,9 @@ def asked(
 
 @pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Origin": "null"},
                                      {"Host": "evil.example"}])  # fmt: skip
-@pytest.mark.parametrize("path", ["/", "/login", "/view?name=mail", "/_nicegui_ws/socket.io/"])
+@pytest.mark.parametrize(
+    "path", ["/", "/login", "/view?name=mail", "/audit", "/replay", "/_nicegui_ws/socket.io/"]
+)
 def test_pages_of_others_get_nothing(
     operated: Operated, path: str, headers: dict[str, str]
 ) -> None:

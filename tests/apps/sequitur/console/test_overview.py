@@ -1,13 +1,11 @@
 """The overview, in a browser."""
 
-import os
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.apps.sequitur.console.conftest import Operated, table
+from tests.apps.sequitur.console.conftest import Operated, picture, table
 
 pytestmark = pytest.mark.integration
 
@@ -33,17 +31,14 @@ def test_overview_is_read_with_a_keyboard_and_has_landmarks(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("board")
 
 
-def test_pictures_for_the_documentation(page: Page, operated: Operated, tmp_path: Path) -> None:
-    """With SEQUITUR_PICTURES=docs/images, those of the documentation are made anew."""
-    folder = Path(os.environ.get("SEQUITUR_PICTURES", tmp_path))
+def test_overview_is_dark_where_the_browser_is(page: Page, operated: Operated) -> None:
     page.emulate_media(color_scheme="dark")
     expect(page.locator("body")).to_have_class(re.compile("body--dark"))
     expect(table(page, "Views")).to_contain_text("board")
     page.emulate_media(color_scheme="light")
     expect(page.locator("body")).to_have_class(re.compile("body--light"))
     expect(page.locator("svg[aria-roledescription^=flowchart]")).to_be_visible()
-    page.screenshot(path=folder / "console-overview.png")
+    picture(page, "console-overview")
     page.goto(f"{operated.url}/stream?id=order-17")
     expect(page.get_by_role("region", name="View board")).to_contain_text("missing")
-    page.screenshot(path=folder / "console-stream.png")
-    assert (folder / "console-stream.png").stat().st_size > 10_000
+    picture(page, "console-stream")

@@ -3,25 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.apps.sequitur.console.conftest import EVIL, Operated, table
+from tests.apps.sequitur.console.conftest import EVIL, Operated, act, table
 
 pytestmark = pytest.mark.integration
-
-
-def act(page: Page, within: Page | Locator, name: str, says: str) -> None:
-    """Do what a button does, after its dry run; the answer has a text."""
-    within.get_by_role("button", name=name, exact=True).first.click()
-    dialog = page.get_by_role("dialog")
-    do = dialog.get_by_role("button", name=name, exact=True)
-    expect(do).to_be_enabled()
-    expect(dialog.get_by_role("status")).to_contain_text("would")
-    dialog.get_by_label("Why").fill("a test")
-    do.click()
-    expect(dialog.get_by_role("status")).to_contain_text(says)
-    dialog.get_by_role("button", name="Cancel").click()
-    expect(dialog).to_have_count(0)
 
 
 def test_gaps_are_seen_by_age_and_lead_to_the_stream_that_is_freed(signed_in: Page) -> None:

@@ -4,9 +4,9 @@ import pytest
 from aiokafka import TopicPartition
 
 from topology.diagnostics.explain import of_counts, of_stream
-from topology.engine.state.rows import COUNTS
+from topology.engine.state.rows import COUNTS, progress_key
 from topology.faust.inspection import kept_folds
-from topology.faust.inspection.kept_folds import KeptFolds, folds_of
+from topology.faust.inspection.kept_folds import BYTES, STREAMS, KeptFolds, folds_of
 
 AT = TopicPartition("changelog", 0)
 
@@ -40,6 +40,22 @@ def test_a_changelog_that_was_made_anew_or_cut_is_read_from_its_beginning(
     assert (fold.rows, upto) == ({}, first)
 
 
+def test_the_streams_that_were_looked_at_last_are_kept_if_that_is_little() -> None:
+    kept = KeptFolds()
+
+    def look(stream: str, row: bytes) -> int:
+        fold, upto = kept.begin(AT, of_stream(stream), 0, 9)
+        fold.take(progress_key(stream), row)
+        kept.keep(AT, of_stream(stream), fold, 9)
+        return upto
+
+    assert (look("a", b"1"), look("a", b"1")) == (0, 9)
+    assert (look("large", b"1" * (BYTES + 1)), look("large", b"1")) == (0, 0)
+    for n in range(STREAMS):
+        look(f"s{n}", b"1")
+    assert look("a", b"1") == 0
+
+
 def test_what_compaction_may_have_forgotten_is_not_relied_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -48,11 +64,7 @@ def test_what_compaction_may_have_forgotten_is_not_relied_on(
     assert kept.begin(AT, of_counts, 0, 9)[1] == 0
 
 
-def test_single_streams_and_looks_of_others_are_not_kept() -> None:
-    kept, one = KeptFolds(), of_stream("a")
-    kept.keep(AT, one, kept.begin(AT, one, 0, 7)[0], 7)
-    assert kept.begin(AT, one, 0, 7)[1] == 0
-
+def test_looks_of_others_are_not_kept() -> None:
     class App:
         pass
 

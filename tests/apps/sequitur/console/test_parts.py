@@ -1,0 +1,111 @@
+"""The pages about what runs beside the topology, each on a real part."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.apps.sequitur.console.conftest import act, part, picture, table
+
+pytestmark = pytest.mark.integration
+
+
+def fill(page: Page, within: str, **fields: str) -> None:
+    for label, text in fields.items():
+        part(page, within).get_by_label(label.replace("_", " "), exact=False).first.fill(text)
+
+
+def test_read_store_shows_lag_dead_records_and_rows(signed_in: Page) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Read store", exact=True).click()
+    expect(page.get_by_text("1 dead record")).to_be_visible()
+    expect(table(page, "Output topics")).to_contain_text(".small")
+    rows = table(page, "Table small")
+    expect(rows).to_contain_text("<b>a row</b>")
+    expect(page.locator("main b")).to_have_count(0)
+    act(page, part(page, "Dead records"), "Remove", "1 dead record removed")
+    expect(page.get_by_text("1 dead record")).to_be_visible()  # that it was dead stays counted
+
+
+def test_delivery_shows_what_waits_and_releases_what_is_parked(signed_in: Page) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Delivery", exact=True).click()
+    expect(part(page, "Outbox and relay")).to_contain_text("topic orders: 1 message waits")
+    inbox = page.get_by_role("region", name="warehouse: parked")
+    expect(inbox).to_contain_text("orders A-17: sequence 1 failed 1 time")
+    expect(inbox).to_contain_text("Not in order.")
+    form = part(page, "A parked stream of inbox")
+    form.get_by_role("button", name="Unpark").click()
+    expect(page.get_by_text("Fill in: Topic, Stream")).to_be_visible()
+    fill(page, "A parked stream of inbox", Topic="orders", Stream="A-17")
+    act(page, form, "Unpark", "goes on behind 1", would="")
+    expect(inbox).to_contain_text("In order.")
+
+
+def test_units_are_shown_and_parked_with_who_and_why(signed_in: Page) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Units", exact=True).click()
+    units = part(page, "Units of")
+    expect(units).to_contain_text("order-7: ")
+    fill(page, "A unit of", Unit="order-7")
+    act(page, part(page, "A unit of"), "Park", "park: order-7 of member 0, on record", would="")
+    expect(units).to_contain_text("order-7: parked")
+    expect(units).to_contain_text("a test")
+
+
+def test_a_router_is_shown_a_message_is_explained_and_rules_are_loaded_again(
+    signed_in: Page,
+) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Routing", exact=True).click()
+    expect(page.get_by_role("region", name="router.toml: rules, processes")).to_contain_text(
+        "heard, routes by rules"
+    )
+    way = page.get_by_role("region", name="router.toml: the way of a message")
+    way.get_by_label("Message").fill('{"gate": "A1"}')
+    way.get_by_role("button", name="Explain").click()
+    expect(way).to_contain_text("rule all fired")
+    parked = page.get_by_role("region", name="router.toml: parked streams")
+    expect(parked).to_contain_text("=r")
+    rules = page.get_by_role("region", name="router.toml: rules", exact=False).last
+    act(page, rules, "Reload", "are decided, by 1 processes", would="")
+    expect(page.get_by_text("last order: propose by ann by ")).to_contain_text("a test")
+    form = page.get_by_role("region", name="router.toml: a parked stream")
+    form.get_by_label("Stream").fill("=r")
+    act(page, form, "Unpark", "1 stream went on", would="")
+
+
+def test_sites_are_shown_and_a_takeover_that_cannot_be_says_why(signed_in: Page) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Sites", exact=True).click()
+    expect(page.get_by_role("region", name="sites.toml: who answers")).to_contain_text(
+        "kennedy does not answer"
+    )
+    form = page.get_by_role("region", name="sites.toml: decide")
+    form.get_by_label("Site", exact=True).fill("kennedy")
+    form.get_by_label("Epoch").fill("1")
+    form.get_by_role("button", name="Take over").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("sequitur sites takeover")
+    expect(dialog.get_by_role("status")).to_contain_text("kennedy")
+    expect(dialog.get_by_role("button", name="Take over")).to_be_disabled()
+
+
+def test_what_was_published_is_found_previewed_and_replayed(signed_in: Page) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Replay", exact=True).click()
+    search = page.get_by_role("region", name="replay.toml: search")
+    search.get_by_label("Conditions").fill("tail=N1")
+    search.get_by_role("button", name="Timeline").click()
+    expect(search.get_by_text("5 messages found.")).to_be_visible()
+    expect(table(page, "Messages").get_by_role("row")).to_have_count(6)
+    expect(table(page, "Timeline").get_by_role("row")).to_have_count(25)
+    picture(page, "console-replay")
+    shown = page.get_by_role("region", name="replay.toml: a message")
+    shown.get_by_label("Its id").fill("2")
+    shown.get_by_role("button", name="Show").click()
+    expect(shown).to_contain_text('value: {"leg": 1}')
+    form = page.get_by_role("region", name="replay.toml: preview")
+    form.get_by_label("Conditions").fill("tail=N1")
+    form.get_by_label("To: TARGET").fill("again")
+    act(page, form, "Preview", "5", would="")
+    replays = page.get_by_role("region", name="replay.toml: replays")
+    expect(replays).to_contain_text("previewed")
