@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
@@ -21,6 +22,22 @@ pytestmark = pytest.mark.integration
 
 class Crash(BaseException):
     pass
+
+
+@pytest.fixture(autouse=True)
+def _close(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No coordinator goes on behind its test: it would log that its databases are away."""
+    made: list[Coordinator] = []
+    begin = Coordinator.__init__
+
+    def noted(coordinator: Coordinator, *arguments: Any, **more: Any) -> None:
+        begin(coordinator, *arguments, **more)
+        made.append(coordinator)
+
+    monkeypatch.setattr(Coordinator, "__init__", noted)
+    yield
+    for coordinator in made:
+        coordinator.close()
 
 
 @pytest.fixture(scope="module")

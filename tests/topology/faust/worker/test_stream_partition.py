@@ -16,7 +16,11 @@ from topology.model.counts import Counts, encode_counts, left_behind
 
 PLACE = TopicPartition("in", 0)
 SETTINGS = SimpleNamespace(
-    session_timeout=1, batch=100, guarantee="exactly_once", waiting_bytes=1 << 20
+    session_timeout=1,
+    batch=100,
+    guarantee="exactly_once",
+    waiting_bytes=1 << 20,
+    replay_log=None,
 )
 
 
