@@ -109,8 +109,9 @@ class WaitingStreams:
         for stream in odd:
             if (found := self._waiting(stream)) is not None:
                 gone, died = away.get(stream, ()), dead.get(stream, ())
-                if gap := open_gap(view.name, partition, stream, *found, ordering, gone, died):
-                    yield gap
+                odd_one = open_gap(view.name, partition, stream, *found, ordering, gone, died)
+                if odd_one is not None:
+                    yield odd_one
 
     def parked(self, view: View, partition: int, ordering: Ordering) -> Iterator[ParkedStream]:
         """The parked streams, as `parked_of` finds them. The arguments are those of `gaps`."""
