@@ -25,8 +25,9 @@ SHARED = {
     "the console and a browser": (
         "tests/apps/sequitur/console/test_attacks.py",
         "tests/apps/sequitur/console/test_overview.py",
+        "tests/apps/sequitur/console/test_parts.py",
+        "tests/apps/sequitur/console/test_reports.py",
         "tests/apps/sequitur/console/test_streams.py",
-        "tests/apps/sequitur/console/test_view.py",
     ),
     "the second site's broker": (
         "tests/apps/sequitur/sites/test_commands.py",

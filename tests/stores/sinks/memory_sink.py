@@ -262,9 +262,7 @@ class MemorySink:
         if not dry_run:
             self._changed(lambda here: here.remove(chosen))
             if chosen:
-                self.store.removals.insert(
-                    0, Removal(int(time()), by, why, topic, len(chosen))
-                )
+                self.store.removals.insert(0, Removal(int(time()), by, why, topic, len(chosen)))
         return len(chosen)
 
     def removals(self, limit: int) -> list[Removal]:
