@@ -1,6 +1,6 @@
 """Reads for pages what the commands read: in a thread of its own, each thing once for all of them.
 
-Nothing is read that no page asks for.
+Nothing is read that no page asks for, but the changelogs once, at the start.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
+from topology.faust.inspection import gaps
 from topology.faust.inspection.kept_folds import keep_folds
 from topology.faust.operation.command_sender import acting_for
 
@@ -39,7 +40,13 @@ class Reader:
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self.begin(self._prepare())
         return self
+
+    async def _prepare(self) -> None:
+        """Read what the first page would wait for; what goes wrong, that page says."""
+        with suppress(Exception):
+            await gaps(self.app, limit=0)
 
     def __exit__(self, *_: object) -> None:
         with suppress(TimeoutError):

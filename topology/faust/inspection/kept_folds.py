@@ -10,6 +10,7 @@ from aiokafka import TopicPartition
 
 from topology.diagnostics.explain import Fold, WaitingStreams, of_counts, of_sequences, of_waiting
 from topology.diagnostics.explain.fold import Wanted
+from topology.diagnostics.side_topics import SideTally
 
 LASTS = 6 * 3600.0
 """Seconds after which a fold is made anew: compaction forgets deletions, after a day by default."""
@@ -38,6 +39,8 @@ class KeptFolds:
         self._folds: dict[tuple[TopicPartition, Wanted], tuple[Folded, int, float]] = {}
         self.reading: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Held while a fold is read on: others wait for it, and do not begin anew."""
+        self.sides: dict[str, SideTally] = {}
+        """Side topic → what was counted and grouped of it."""
 
     def serving(self, wanted: Wanted) -> Wanted:
         """What answers a question: the counts are kept with what waits."""

@@ -73,6 +73,7 @@ def test_a_router_is_shown_a_message_is_explained_and_rules_are_loaded_again(
     expect(page.get_by_role("region", name="router.toml: rules, processes")).to_contain_text(
         "heard, routes by rules"
     )
+    expect(page.get_by_text("rule all: fired 1 times")).to_be_visible()
     way = page.get_by_role("region", name="router.toml: the way of a message")
     way.get_by_label("Message").fill('{"gate": "A1"}')
     way.get_by_role("button", name="Explain").click()
