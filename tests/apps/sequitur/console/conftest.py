@@ -261,7 +261,8 @@ def page(context: BrowserContext, operated: Operated) -> Iterator[Page]:
 @pytest.fixture
 def signed_in(page: Page, operated: Operated) -> Page:
     """The same of somebody who gave the token."""
-    form, headers = {"who": "ann", "token": TOKEN}, {"Origin": operated.url}
+    form: dict[str, str | float | bool] = {"who": "ann", "token": TOKEN}
+    headers = {"Origin": operated.url}
     answer = page.request.post(f"{operated.url}/login", form=form, headers=headers, max_redirects=0)
     assert answer.status == 303
     return page
