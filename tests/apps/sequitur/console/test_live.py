@@ -4,10 +4,12 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from aiokafka.errors import KafkaConnectionError
 from nicegui import Client, core, ui
 from nicegui.page import page
 
+from sequitur.console.reader import SHARE, Reader
 from sequitur.console.site import Site
 from topology.diagnostics.side_topics import SideTally, side_record
 from topology.faust.inspection.side_topics import SideTopic
@@ -44,6 +46,34 @@ async def test_a_broker_that_goes_away_is_said_and_what_was_shown_stays() -> Non
     assert seen[1][1].startswith("Not known at the moment: ")
     assert "\u202e" not in seen[1][1]
     assert shown == [["one"], ["two"]], "what did not change is not made anew"
+
+
+async def test_what_takes_long_to_find_is_asked_rarely_until_somebody_acts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sequitur.console.reader.keep_folds", lambda app: None)
+    now, asked = [0.0], list[float]()
+    app: Any = SimpleNamespace()
+
+    async def question(_: Any) -> int:
+        asked.append(now[0])
+        now[0] += 10
+        return len(asked)
+
+    async def nothing(_: Any) -> None: ...
+
+    async def meanwhile(_: Any) -> int:
+        reader._acts += 1  # somebody acts
+        return await question(_)
+
+    with Reader(app, clock=lambda: now[0]) as reader:
+        for wanted, seconds in ((1, 0), (1, 10 * SHARE - 1), (2, 2), (2, 1)):
+            now[0] += seconds
+            assert await reader.ask("gaps", question) == wanted
+        await reader.act("ann", nothing)
+        assert await reader.ask("gaps", question) == 3
+        assert await reader.ask("other", meanwhile) == 4
+        assert await reader.ask("other", question) == 5
 
 
 def test_many_failures_are_a_few_groups_and_a_page_of_them_is_small() -> None:
