@@ -127,12 +127,9 @@ def _show(found: Stored) -> None:
     for each in found.dead:
         where = f"{each.topic}/{each.partition} offset {each.offset}"
         ui.label(f"{printable(where)}: {printable(each.reason, 300)}").classes("bad")
-    for removal in found.removals:
-        dead = counted(removal.number, "dead record")
-        ui.label(
-            f"{at(removal.at * 1000)}: {dead} removed by {printable(removal.by, 200)}: "
-            f"{printable(removal.why or 'no reason given', 300)}"
-        )
+    for one in found.removals:
+        by, why = printable(one.by, 200), printable(one.why or "no reason given", 300)
+        ui.label(f"{at(one.at * 1000)}: {by} removed {one.number:,} of them: {why}")
     for name, sample in found.tables.items():
         with ui.element("h2"):
             ui.label(f"Table {printable(name)}")

@@ -30,7 +30,7 @@ def test_read_store_shows_lag_dead_records_and_rows(signed_in: Page, operated: O
     expect(rows).to_contain_text("<b>a row</b>")
     expect(page.locator("main b")).to_have_count(0)
     act(page, part(page, "Dead records"), "Remove", "1 dead record removed")
-    expect(page.get_by_text("1 dead record removed by ann by ")).to_contain_text("a test")
+    expect(page.get_by_text("removed 1 of them: a test")).to_contain_text(": ann by ")
     expect(page.get_by_text("; 1 dead record")).to_be_visible()  # that it was dead stays counted
 
 
