@@ -83,7 +83,7 @@ class Cluster(Kafka):
 
     def fill(self, topic: str, messages: Iterable[Sent]) -> int:
         """Write messages to a topic, each key to its partition; return how many they were."""
-        return _write(self._producer(), topic, messages)
+        return _write(self.producer(), topic, messages)
 
     @contextmanager
     def held_back(self, topic: str, messages: Iterable[Sent]) -> Iterator[None]:
@@ -91,7 +91,7 @@ class Cluster(Kafka):
 
         They are one transaction, which is committed then; so workers can be ready beforehand.
         """
-        producer = self._producer(
+        producer = self.producer(
             {"transactional.id": f"bench-{uuid4()}", "transaction.timeout.ms": _HELD}
         )
         producer.init_transactions(_TIMEOUT)
@@ -145,14 +145,18 @@ class Cluster(Kafka):
             return None
         return sum(end - done[at] for at, end in self.ends(done).items())
 
+    def named(self, part: str) -> list[str]:
+        """The topics with `part` in their names."""
+        return [name for name in self._admin.list_topics(timeout=_TIMEOUT).topics if part in name]
+
     def delete(self, part: str) -> None:
         """Delete all topics with `part` in their names."""
-        names = [name for name in self._admin.list_topics(timeout=_TIMEOUT).topics if part in name]
-        if names:
+        if names := self.named(part):
             for future in self._admin.delete_topics(names, request_timeout=_TIMEOUT).values():
                 future.result()
 
-    def _producer(self, more: dict[str, str | int] | None = None) -> Producer:
+    def producer(self, more: dict[str, str | int] | None = None) -> Producer:
+        """One that partitions as Java's and aiokafka's do. more: settings, besides or instead."""
         return Producer(
             {
                 "bootstrap.servers": self.broker,
