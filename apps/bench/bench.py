@@ -12,7 +12,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaException
 
 from bench.audit import audit
-from bench.cluster import Cluster, Partition
+from bench.cluster import NOW, Cluster, Partition
 from bench.job import Guarantee, Job
 from bench.peers.peer import Peer
 from bench.programs import Program, start
@@ -63,12 +63,17 @@ class Bench:
         """A size that belongs to the full number of events, for the chosen number."""
         return max(100, size * self.events // FULL)
 
-    def topic(self, workload: Messages, partitions: int = PARTITIONS) -> str:
-        """A topic that holds the workload; filled once and read by all."""
+    def topic(
+        self, workload: Messages, partitions: int = PARTITIONS, times: Iterable[int] = NOW
+    ) -> str:
+        """A topic that holds the workload; filled once and read by all.
+
+        times: of its messages, ms since 1970; 0 for now.
+        """
         if workload not in self._filled:
             topic = f"bench-{uuid4().hex[:8]}.in"
             self.cluster.create({topic: partitions})
-            self.cluster.fill(topic, workload.messages)
+            self.cluster.fill(topic, workload.messages, times)
             self._filled[workload] = topic
         return self._filled[workload]
 

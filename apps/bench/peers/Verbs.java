@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.ObjectReader;
 import com.fasterxml.jackson.databind.ObjectWriter;
 import java.io.IOException;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
@@ -31,6 +30,8 @@ import org.apache.kafka.streams.state.WindowStore;
 /**
  * Kafka Streams on the flights: departures by aircraft and day, mean delay by airport and hour, and
  * the weather at each departure. Each table goes to the topic `GROUP.TABLE`.
+ *
+ * <p>The records' timestamps are the events' own times, which is what windows and joins go by.
  *
  * <p>Besides the variables of every peer: WEATHER, the topic of the reports, keyed by airport; its
  * INPUT is keyed by aircraft. TABLES, which of the three, by commas; GRACE, milliseconds of windows
@@ -75,10 +76,6 @@ public final class Verbs {
         });
   }
 
-  private static long milliseconds(String time) {
-    return Instant.parse(time).toEpochMilli();
-  }
-
   private static String keyed(Windowed<String> window) {
     return window.key() + " " + window.window().start();
   }
@@ -112,9 +109,7 @@ public final class Verbs {
     KStream<String, Move> out =
         builder.stream(
                 environment.get("INPUT"),
-                Consumed.with(Serdes.String(), moves)
-                    .withTimestampExtractor(
-                        (record, before) -> milliseconds(((Move) record.value()).time())))
+                Consumed.with(Serdes.String(), moves))
             .filter((tail, move) -> move.kind().equals("OUT"));
     if (tables.contains("aircraft_day")) {
       out.groupByKey(Grouped.with(Serdes.String(), moves))
@@ -146,11 +141,7 @@ public final class Verbs {
             .to(group + ".airport_hour", Produced.with(Serdes.String(), json(Double.class)));
       }
       if (tables.contains("flown")) {
-        // A report is one millisecond early, so that it precedes the movements of its own minute.
-        Consumed<String, Report> reports =
-            Consumed.with(Serdes.String(), json(Report.class))
-                .withTimestampExtractor(
-                    (record, before) -> milliseconds(((Report) record.value()).time()) - 1);
+        Consumed<String, Report> reports = Consumed.with(Serdes.String(), json(Report.class));
         KTable<String, Report> weather =
             versioned
                 ? builder.table(

@@ -1,11 +1,12 @@
 """Quix Streams on the flights: the tables of `Verbs.java`, by its windows and its as-of join.
 
 It runs in an environment of its own, so it imports nothing of this project. Each table goes to the
-topic `GROUP.TABLE`. From the environment, besides: WEATHER, TABLES, GRACE, as for `Verbs.java`.
+topic `GROUP.TABLE`. The records' timestamps are the events' own times. From the environment,
+besides: WEATHER, TABLES, GRACE, as for `Verbs.java`.
 """
 
 import os
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from quixstreams import Application  # type: ignore[import-not-found]
@@ -23,11 +24,6 @@ app = Application(
     producer_extra_config={"linger.ms": 20},
     consumer_extra_config={"fetch.min.bytes": 1},
 )
-
-
-def happened(value: Any, headers: Any, timestamp: int, kind: Any) -> int:
-    """An event's own time in ms."""
-    return int(datetime.fromisoformat(value["time"]).timestamp() * 1000)
 
 
 def topic(name: str, **more: Any) -> Any:
@@ -64,9 +60,7 @@ def flown(move: dict[str, Any], report: dict[str, Any] | None) -> dict[str, Any]
     }
 
 
-out = app.dataframe(topic(os.environ["INPUT"], timestamp_extractor=happened)).filter(
-    lambda move: move["kind"] == "OUT"
-)
+out = app.dataframe(topic(os.environ["INPUT"])).filter(lambda move: move["kind"] == "OUT")
 if "aircraft_day" in TABLES:
     write(window(out, timedelta(days=1)).count(), "aircraft_day")
 if "airport_hour" in TABLES or "flown" in TABLES:
@@ -78,7 +72,7 @@ if "airport_hour" in TABLES or "flown" in TABLES:
             "airport_hour",
         )
     if "flown" in TABLES:
-        weather = app.dataframe(topic(os.environ["WEATHER"], timestamp_extractor=happened))
+        weather = app.dataframe(topic(os.environ["WEATHER"]))
         send(airports.join_asof(weather, how="left", on_merge=flown, grace_ms=HISTORY), "flown")
 
 if __name__ == "__main__":

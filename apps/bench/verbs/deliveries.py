@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from bench.cluster import Sent
+from bench.workload import Message
 from sequitur.flights.movements import Messages, movements, source_table
 from sequitur.flights.network import Network
 from sequitur.flights.weather import report_messages, weather
@@ -16,6 +16,7 @@ from sequitur.flights.weather import report_messages, weather
 END = "END"
 """The aircraft that leaves every airport long after all others, so that all grace is over."""
 _AFTER = timedelta(days=60)
+_ISO = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Flights:
         self._messages = Messages(self.table, self.moves)
         self._tails = [tail.encode() for tail in self.moves["tail"]]
 
-    def moved(self, delivery: Delivery) -> Iterator[Sent]:
+    def moved(self, delivery: Delivery) -> Iterator[Message]:
         """The movements' messages as they arrive, keyed by aircraft; behind them the end."""
         for index in self._order(delivery, self.moves["time"], 0):
             yield self._tails[index], self._messages[index]
@@ -74,14 +75,21 @@ class Flights:
         over = self.moves["time"].iloc[-1] + _AFTER
         for number, origin in enumerate(sorted(self.reports["origin"].unique()), 1):
             last |= {"tail": END, "number": number, "kind": "OUT", "origin": origin, "dep_delay": 0}
-            last["time"] = over.strftime("%Y-%m-%dT%H:%M:%SZ")
+            last["time"] = f"{over:{_ISO}}"
             yield END.encode(), orjson.dumps(last)
 
-    def reported(self, delivery: Delivery) -> Iterator[Sent]:
-        """The reports' messages as they arrive, keyed by airport."""
+    def reported(self, delivery: Delivery) -> Iterator[Message]:
+        """The reports' messages as they arrive, keyed by airport; behind them one of the end each.
+
+        So a join has both its sides until the last departure, and need not wait for either.
+        """
         messages, origins = report_messages(self.reports), self.reports["origin"].tolist()
         for index in self._order(delivery, self.reports["time"], 1):
             yield origins[index].encode(), messages[index]
+        over = self.moves["time"].iloc[-1] + 2 * _AFTER
+        for origin in sorted(set(origins)):
+            last = {"origin": origin, "time": f"{over:{_ISO}}", "wind_speed": None}
+            yield origin.encode(), orjson.dumps(last)
 
     def _order(self, delivery: Delivery, times: pd.Series, seed: int) -> list[int]:
         if delivery.network is None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from threading import Thread
+from typing import Any
 
 import orjson
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
@@ -23,14 +24,14 @@ SILENCE = 10.0
 
 
 def latencies(
-    bench: Bench, who: Contestant, table: str, messages: Iterator[Sent], weather: str
+    bench: Bench, who: Contestant, table: str, messages: Iterator[Sent]
 ) -> dict[str, float]:
-    """From sending a movement to a reader of committed records, in ms. Raises Wrong.
+    """From sending a movement to a reader of committed records, in ms: p50 and p99. Raises Wrong.
 
     What several movements changed may be told once: it counts for the last of them.
     """
     with bench.run("exactly_once", outputs=(table,), partitions=1) as run:
-        told = {"TOPOLOGY": run.job.group, "WEATHER": weather, "TABLES": table}
+        told = {"TOPOLOGY": run.job.group, "TABLES": table}
         run.start(who.command(), f"{who.name.replace(' ', '-')}-live", **told, **who.environment)
         run.ready(1)
         sent: dict[tuple[str, int], float] = {}
@@ -41,7 +42,7 @@ def latencies(
     if not found:
         raise Wrong("nothing came of it")
     counted = sorted(ms for ms, at in found if at >= min(sent.values()) + SECONDS * 1000 * WARM)
-    return {"p50": percentile(counted, 0.5), "p99": percentile(counted, 0.99)}
+    return {f"{table}_p50": percentile(counted, 0.5), f"{table}_p99": percentile(counted, 0.99)}
 
 
 def _send(run: Run, messages: list[Sent], sent: dict[tuple[str, int], float]) -> None:
@@ -86,7 +87,8 @@ def _seen(
 
 def _sent_at(message: Message, sent: dict[tuple[str, int], float]) -> float:
     """Kafka Streams hands the headers on, Sequitur says which event it was."""
-    for name, value in message.headers() or []:
+    headers: Any = message.headers() or []
+    for name, value in headers:
         if name == "at":
             return float(value)
     said = orjson.loads(message.value() or b"")

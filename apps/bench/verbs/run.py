@@ -63,7 +63,8 @@ aircraft, and the hourly weather at New York's airports, keyed by airport. They 
 departures by aircraft and day, the mean delay of departures by airport and hour (after a re-key),
 and the weather at each departure, which is the latest report at or before it. A row is wrong where
 it is not what pandas makes of the same year by `groupby` and `merge_asof`, or missing, or should
-not be there. Times are those in the messages. A dash: not measured, since there is no such verb
+not be there. Records are stamped with the events' own times, reports a millisecond early, so that
+they precede the departures of their minute. A dash: not measured, since there is no such verb
 yet."""
 _TAIL = """\
 ## The peers
@@ -71,10 +72,9 @@ _TAIL = """\
 Their programs are `Verbs.java` and `quix_verbs.py` in `apps/bench/peers`. What is not said here is
 as each has it by default. All commit exactly once, with one thread or process, linger 20 ms.
 
-- *Kafka Streams*: windows with grace, cached stores of 64 MB, `max.task.idle.ms` 1,000 so that a
-  join waits for its other side, 5,000 records a poll, batches of 256 KB. A versioned table keeps 30
-  days; a join with grace holds departures back for that long. A report is dated 1 ms earlier, so
-  that it precedes the departures of its own minute.
+- *Kafka Streams*: windows with grace, cached stores of 64 MB, `max.task.idle.ms` 60,000 so that a
+  join waits for its other side as long as it takes, 5,000 records a poll, batches of 256 KB. A
+  versioned table keeps 30 days; a join with grace holds departures back for that long.
 - *Quix Streams*: windows with grace that tell every change, `join_asof` with 30 days of reports,
   whatever the windows' grace; commit interval 1 s.
 - One partition is the best case for both: with more, a re-key lets one partition run ahead of

@@ -2,15 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+import orjson
 
 from bench.bench import Bench, sample
-from bench.cluster import Sent
 from bench.goals import Goal, figure
 from bench.results import Sample
 from bench.scenarios.scenario import Column, Scenario
-from bench.verbs.contestants import ALL, SEQUITUR, Contestant
+from bench.verbs.contestants import ALL, COSTED, SEQUITUR, Contestant
 from bench.verbs.deliveries import DELIVERIES, Delivery, Flights
+from bench.verbs.latency import RATE, latencies
 from bench.verbs.tables import TABLES, Rows, expected, rows_of, wrong
+from bench.workload import Message
 from soak.check import read
 
 PARTITION = 1
@@ -28,9 +33,20 @@ class Input:
     weather: bool
 
     @property
-    def messages(self) -> Iterator[Sent]:
+    def messages(self) -> Iterator[Message]:
         whose = self.flights.reported if self.weather else self.flights.moved
         return whose(self.delivery)
+
+    @property
+    def times(self) -> Iterator[int]:
+        """When they happened; reports a ms early, so as to precede departures of their minute."""
+        for _, value in self.messages:
+            at = datetime.fromisoformat(orjson.loads(value)["time"]).timestamp()
+            yield int(at * 1000) - self.weather
+
+    def topic(self, bench: Bench) -> str:
+        """The topic that holds them."""
+        return bench.topic(self, PARTITION, self.times)
 
 
 @dataclass
@@ -56,8 +72,8 @@ def measure(
 ) -> dict[str, float]:
     """Let one make some tables of one delivery, and compare them with those of pandas."""
     flights, right = STAGE.of(bench.events)
-    moves = bench.topic(Input(flights, delivery, weather=False), PARTITION)
-    weather = bench.topic(Input(flights, delivery, weather=True), PARTITION)
+    moves = Input(flights, delivery, weather=False).topic(bench)
+    weather = Input(flights, delivery, weather=True).topic(bench)
     with bench.run("exactly_once", outputs=tables, partitions=PARTITION) as run:
         run.read(moves)
         told = {"TOPOLOGY": run.job.group, "WEATHER": weather, "TABLES": ",".join(tables)}
@@ -84,7 +100,7 @@ def _wrong(name: str) -> Scenario:
     def run(bench: Bench) -> Iterator[Sample]:
         for who in ALL:
             if who.missing() is None:
-                yield sample(who.name, lambda who=who: measure(bench, who, delivery, who.tables))  # type: ignore[misc]
+                yield sample(who.name, partial(measure, bench, who, delivery, who.tables))
 
     return Scenario(
         name,
@@ -104,9 +120,9 @@ def _cost(table: str, title: str) -> Scenario:
     delivery = DELIVERIES[_COSTS]
 
     def run(bench: Bench) -> Iterator[Sample]:
-        for who in ALL:
+        for who in COSTED:
             if who.missing() is None and table in who.tables:
-                yield sample(who.name, lambda who=who: measure(bench, who, delivery, (table,)))  # type: ignore[misc]
+                yield sample(who.name, partial(measure, bench, who, delivery, (table,)))
 
     return Scenario(
         table,
@@ -123,12 +139,35 @@ def _cost(table: str, title: str) -> Scenario:
     )
 
 
+def _live(bench: Bench) -> Iterator[Sample]:
+    flights, _ = STAGE.of(bench.events)
+    for who in ALL[:2]:
+        for table in who.tables[:2]:
+            messages = flights.moved(DELIVERIES["in order"])
+            if who.missing() is None:
+                yield sample(who.name, partial(latencies, bench, who, table, messages))
+
+
+LIVE = Scenario(
+    "live",
+    f"From sending to a reader of the table, ms, at {RATE:,} movements/s",
+    "Movements arrive in order. The airports' table is behind a re-key, which is a hop; the"
+    " difference is what it costs.",
+    tuple(
+        Column(f"{title}, {which}", f"{table}_{which}")
+        for table, title in (("aircraft_day", "aircraft"), ("airport_hour", "airports"))
+        for which in ("p50", "p99")
+    ),
+    _live,
+    {who.name: who.title for who in ALL[:2]},
+)
 _TITLES = ("departures by aircraft and day", "mean delay by airport and hour", "the weather")
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         *map(_wrong, DELIVERIES),
         *map(_cost, TABLES, _TITLES),
+        LIVE,
     )
 }
 GOALS = (
