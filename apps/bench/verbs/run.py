@@ -75,7 +75,10 @@ as each has it by default. All commit exactly once, with one thread or process, 
 - *Kafka Streams*: windows with grace, cached stores of 64 MB, `max.task.idle.ms` 60,000 so that a
   join waits for its other side as long as it takes, 5,000 records a poll, batches of 256 KB. A
   versioned table keeps 30 days; a join with grace holds departures back for that long.
-- *Quix Streams*: windows with grace that tell every change, `join_asof` with 30 days of reports,
-  whatever the windows' grace; commit interval 1 s.
-- One partition is the best case for both: with more, a re-key lets one partition run ahead of
-  another, and what is then late has nothing to do with the network."""
+- *Quix Streams*: windows with grace that tell every change and end by the time of their own key,
+  `join_asof` with 30 days of reports, whatever the windows' grace; commit interval 1 s.
+- This is the best case for both. With more partitions, a re-key lets one run ahead of another, and
+  what is late then has nothing to do with the network. And all input is there beforehand, so that
+  both merge the two topics by time: a report that is late for the departures, but not for the
+  reports around it, is still found, which it would not be live.
+"""
