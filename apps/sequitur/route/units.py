@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 from sqlalchemy import Engine
 
-from sequitur.alerts.config import Seconds, StrictTable, first_of
+from sequitur.alerts.config import Lasting, StrictTable, first_of
 from sequitur.route.transports import Transport, open_transports
 from sequitur.route.two_phase_units import check_one_reader, check_two_phase, sql_sides
 from sequitur.route.unit_capture import UnitCapture
@@ -48,10 +48,6 @@ if TYPE_CHECKING:
 
 ROWS = "rows"
 _ONLY_HERE = {"source": ("transport", "place"), "destination": ("transport", "address")}
-
-
-Lasting = Annotated[Seconds, Field(gt=0, allow_inf_nan=False)]
-"""Seconds, or a duration such as "10s"."""
 
 
 class Save(StrictTable):
