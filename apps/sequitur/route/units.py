@@ -153,7 +153,7 @@ class RouterUnits:
 
     def _check_names(self) -> None:
         try:
-            for topic in self.sources if not self._save.two_phase else ():
+            for topic in self.sources:
                 for transport in self._used:
                     segment_prefix(self.name, Pair(topic, transport))
         except ValueError as error:
