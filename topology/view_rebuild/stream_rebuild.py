@@ -22,10 +22,12 @@ from topology.engine.output.failure import Failure, FailureAction, log_failure, 
 from topology.engine.output.handling import Handling
 from topology.engine.output.record_formatter import EPOCH, OUTPUT_LIMIT, RecordFormatter, own_stream
 from topology.engine.output.side_outputs import send_late
+from topology.engine.state.cells import MemoryCells
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Emit
 from topology.model.errors import described
 from topology.model.event import Event
+from topology.model.partition_table import Row
 from topology.model.printable import printable
 from topology.sequencer.progress import FAILED_KEPT, Progress
 from topology.sequencer.replay import replayed
@@ -83,7 +85,9 @@ class _RebuildHandling(Handling):
         failed_before: Collection[int],
     ) -> None:
         formatter = RecordFormatter(view, lambda _: number)
-        super().__init__(view, unit, lambda _: None, formatter=formatter)
+        super().__init__(
+            view, unit, lambda _: None, formatter=formatter, stored=MemoryCells()
+        )
         self.number = number
         self.first = first
         self.failed_before = failed_before
@@ -192,9 +196,16 @@ class _StreamRebuild:
                 self.task.rebuilt(self.stream, handling.states.get(self.stream))
                 self._hand_over(outputs)
         # The counts come first, too: from them it is known that there are epochs.
-        self.task.state.note(self.unit, [])
+        self.task.state.note(self.unit, self._cells())
         moved(self.task, self.stream, progress, [], self.unit)
         self.task.state.note(self.unit, self.task.late_events.forget(self.stream))
+
+    def _cells(self) -> list[Row]:
+        """The rows of the stream's cells, if it was rebuilt."""
+        if self.reason or self.handling is None or not self.task.view.cells:
+            return []
+        made = self.handling.cells.get(self.stream, {})
+        return self.task.state.cells.replace(self.stream, made, self.progress.last)
 
     def _outputs(self) -> list[Out]:
         """The records of the new epoch; sets the reason if there can be none."""

@@ -18,6 +18,7 @@ from topology.engine.output.record_formatter import (
     too_large,
 )
 from topology.engine.output.trace_context import TRACEPARENT, trace_context
+from topology.engine.state.cells import Cells, CellSource, Kept
 from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,
@@ -55,7 +56,8 @@ class Handling:
     that sets it aside; its later events are not handled. without: the events that failed, and
     that their streams go on without. too_late: those in sequence that were too late in their
     own time, and why. unrouted: the event of each message without a destination. formatter: of
-    the view's output records.
+    the view's output records. stored: the cells of a view whose handler takes them, before this
+    step. cells: stream → those that it changes.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Handling:
         state_of: Callable[[str], bytes | None],
         retried: Mapping[Event, int] = NEVER,
         formatter: RecordFormatter | None = None,
+        stored: CellSource | None = None,
     ) -> None:
         self.view = view
         self.unit = unit
@@ -73,6 +76,9 @@ class Handling:
         self.held: dict[str, Failure] = {}
         self.states: dict[str, bytes] = {}
         self.live: dict[str, Any] = {}
+        self.stored = stored if view.cells else None
+        self.cells: dict[str, Kept] = {}
+        self.live_cells: Cells | None = None
         self.processed = self.passed = self.failed = 0
         self.without: list[Event] = []
         self.formatter = formatter or RecordFormatter(view)
@@ -91,6 +97,8 @@ class Handling:
         """Handle events with a plain handler."""
         view, write, fail = self.view, self.write, self.fail
         handler, accepts = view.handler, view.accepts
+        if view.cells:
+            handler = self.with_cells
         processed = passed = 0
         state = self.state if view.stateful else None
         remaining: Iterator[Event] | None = iter(ready)
@@ -123,7 +131,7 @@ class Handling:
                 continue
             try:
                 arguments = (event, self.state(event.stream)) if stateful else (event,)
-                result = view.handler(*arguments)
+                result = (self.with_cells if view.cells else view.handler)(*arguments)
                 if hasattr(result, "__aiter__"):
                     items = await acollected(result)
                 else:
@@ -148,6 +156,13 @@ class Handling:
         raw = self.states.get(stream) or self.state_of(stream)
         self.live = state = {} if raw is None else orjson.loads(raw)
         return state
+
+    def with_cells(self, event: Event, state: dict[str, Any]) -> Any:
+        """Call a handler that takes cells too."""
+        assert self.stored is not None
+        stream = event.stream
+        self.live_cells = Cells(self.stored, stream, self.cells.setdefault(stream, {}))
+        return self.view.handler(event, state, self.live_cells)
 
     def write(self, event: Event, items: Iterable[Any]) -> None:
         """Take over what the handler yields for one event, all of it or nothing."""
@@ -192,6 +207,7 @@ class Handling:
                 raise too_large("the stream's state", state)
             if b"null" in state:
                 check_finite("the stream's state", self.live)
+        cells = self.live_cells.changed() if self.live_cells is not None else None
         if changes:
             self.emit_changes(event, changes)
         if emits:
@@ -208,6 +224,8 @@ class Handling:
             self.too_late.append((event, late))
         if state is not None:
             self.states[event.stream] = state
+        if cells:
+            self.cells[event.stream].update(cells)
         if self.context:
             self.unit.traced.append((self.view.name, event, self.context))
 
