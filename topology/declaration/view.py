@@ -3,7 +3,7 @@
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from topology.model.errors import DeclarationError
 from topology.model.table import Table
 from topology.sequencer.ordering import Ordering
 
+Correction = Callable[[bytes, bytes], bytes | None]
 SHAPES = "handler(event), handler(event, state) or handler(event, state, cells)"
 Handler = Callable[..., Any]
 """(event), (event, state) or (event, state, cells), sync or async; yields or returns Upserts, Deletes and Emits."""
@@ -48,6 +49,8 @@ class View(SideTopics):
         tables: the declared read-store tables.
         stateful: whether the handler takes the stream's own dictionary.
         cells: whether it takes the stream's cells, too.
+        hops: topic that only another view reads → what to send where a rebuild makes another value
+            of an event than before: (before, after) → value, None for nothing.
         is_async: whether the handler has to be awaited.
         start: where a stream begins.
         closing: what closes a stream, None for nothing.
@@ -81,6 +84,7 @@ class View(SideTopics):
     work: ParallelWork | None = None
     paths: tuple[MessagePath, ...] = ()
     cells: bool = False
+    hops: Mapping[str, Correction] = field(default_factory=dict)
 
     @property
     def _prefix(self) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import GeneratorType
 from typing import Any
 
@@ -35,6 +36,7 @@ from topology.model.changes import (
 )
 from topology.model.errors import HandlerError
 from topology.model.event import Event
+from topology.model.hop_headers import EPOCH, SEQUENCE, STREAM
 from topology.model.unwritable import unwritable
 
 FEW = 16
@@ -92,6 +94,7 @@ class Handling:
         self.too_late: list[tuple[Event, str]] = []
         self.context = NO_HEADERS
         self.refused = view.emitting.refused
+        self.hops = view.hops
 
     def run(self, ready: Iterable[Event]) -> None:
         """Handle events with a plain handler."""
@@ -257,6 +260,8 @@ class Handling:
                     key = text_bytes(f"Emit(topic={item.topic!r})", "the key", str(key))
             elif key is not None:
                 check_message(item)
+        if self.hops and item.topic in self.hops:
+            item, colocated = self.from_event(event, item), False
         if value is not None and value.__class__ is not bytes:
             value = as_json(item)
         headers = list(item.headers) if item.headers else NO_HEADERS
@@ -269,6 +274,14 @@ class Handling:
             _check_size(item.topic, size, headers)
         outputs = self.unit.colocated if colocated else self.unit.keyed
         return outputs, item.topic, (key, value, self.unit.now, headers)
+
+    def from_event(self, event: Event, item: Emit) -> Emit:
+        """A message to another view, with the event that it comes from in its headers."""
+        headers = [(STREAM, event.stream.encode()), (SEQUENCE, b"%d" % event.sequence)]
+        epoch_of = self.formatter.epoch_of
+        if epoch_of is not None and (epoch := epoch_of(event.stream)):
+            headers.append((EPOCH, b"%d" % epoch))
+        return replace(item, headers=(*headers, *item.headers))
 
     def fail(self, event: Event, error: BaseException) -> bool:
         """Do what the view's error policy says; the stream's state is as before the event.
