@@ -5,8 +5,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from topology.declaration.emits import alike
-from topology.declaration.orders import StreamOrder
 from topology.declaration.ordered_stage import OrderedStage, stage_of
+from topology.declaration.orders import StreamOrder
 from topology.declaration.parallel_work import ParallelWork
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
@@ -146,7 +146,7 @@ class Graph(SideTopics):
             if not source.keyed and name == alike(source.by_stream):
                 return "the by-stream topic"
             if source.fed_by and source.fed_by not in new and topic in source.topics:
-                return f"the topic between views {source.fed_by!r} and {self.views_of(source)[0].name!r}"
+                return f"the topic between view {source.fed_by!r} and what reads it"
         for side in (*self.side_topics, self.clock_topic, f"{self.name}.dead-records"):
             if name == alike(side):
                 return f"the topic {side!r}"

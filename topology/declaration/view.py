@@ -28,7 +28,7 @@ from topology.sequencer.ordering import Ordering
 Correction = Callable[[bytes, bytes], bytes | None]
 SHAPES = "handler(event), handler(event, state) or handler(event, state, cells)"
 Handler = Callable[..., Any]
-"""(event), (event, state) or (event, state, cells), sync or async; yields or returns Upserts, Deletes and Emits."""
+"""One of these, sync or async; it yields or returns Upserts, Deletes and Emits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -181,8 +181,9 @@ class ByKey(Generic[T]):
                 yield from _said(event.stream, start, end, cell)
 
         def _said(key: str, start: int, end: int, cell: list[Any]) -> Iterator[Output]:
-            moments = (None, None) if windows is None else (moment(start), moment(end))
-            row = KeyRow(key, *moments, aggregate.result(cell[0]), cell[1])
+            first = None if windows is None else moment(start)
+            last = None if windows is None else moment(end)
+            row = KeyRow(key, first, last, aggregate.result(cell[0]), cell[1])
             for sink in found.sinks:
                 yield sink(row, False)
 

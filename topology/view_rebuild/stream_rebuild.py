@@ -87,9 +87,7 @@ class _RebuildHandling(Handling):
         sent: Mapping[Any, bytes | None],
     ) -> None:
         formatter = RecordFormatter(view, lambda _: number)
-        super().__init__(
-            view, unit, lambda _: None, formatter=formatter, stored=MemoryCells()
-        )
+        super().__init__(view, unit, lambda _: None, formatter=formatter, stored=MemoryCells())
         self.number = number
         self.first = first
         self.failed_before = failed_before

@@ -84,7 +84,9 @@ def keyword_only(event: Any, *, database: Any) -> None: ...
 def test_a_handler_of_another_arity_is_a_mistake_that_names_the_view(handler: Any) -> None:
     with pytest.raises(DeclarationError, match=r"view 'board'.*handler") as error:
         handler_shape("board", handler)
-    assert "handler(event), handler(event, state) or handler(event, state, cells)" in str(error.value)
+    assert "handler(event), handler(event, state) or handler(event, state, cells)" in str(
+        error.value
+    )
 
 
 @pytest.mark.parametrize("handler", [None, 5, "handler"])

@@ -64,7 +64,9 @@ class Cells(MutableMapping[str, Any]):
 
     def __setitem__(self, key: str, value: Any) -> None:
         if not isinstance(key, str) or not 0 < len(key) <= KEY:
-            raise HandlerError(f"the key of a cell, {key!r:.100}: give a text of 1 to {KEY} letters")
+            raise HandlerError(
+                f"the key of a cell, {key!r:.100}: give a text of 1 to {KEY} letters"
+            )
         self._live[key] = value
         self._gone.discard(key)
 
@@ -94,7 +96,7 @@ class Cells(MutableMapping[str, Any]):
         return self._raw[key]
 
     def changed(self) -> Kept:
-        """The cells that the event leaves changed. Raises HandlerError for what JSON cannot hold."""
+        """The cells that the event changes. Raises HandlerError for what JSON cannot hold."""
         found: Kept = {}
         for key, value in self._live.items():
             what = f"cell {key!r:.100}"
@@ -191,9 +193,7 @@ class StoredCells:
         rows: list[Row] = [(key, None) for key, _ in self._table.scan(*cell_range(stream))]
         known = {*self._previous.get(stream, ()), *self._recent.get(stream, ())}
         self._previous.pop(stream, None)
-        self._recent[stream] = dict.fromkeys(
-            (*known, *(split_cell_key(key)[1] for key, _ in rows))
-        )
+        self._recent[stream] = dict.fromkeys((*known, *(split_cell_key(key)[1] for key, _ in rows)))
         rows += [(cell_key(stream, key), None) for key in known]
         return rows
 

@@ -35,7 +35,16 @@ _STREAM = ord("p")
 _UNREADABLE = (
     ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
-_KEYS: dict[bytes, int] = {b"p": 2, b"b": 11, b"r": 11, b"d": 10, b"m": 9, b"x": 9, b"k": 17, b"s": 4}
+_KEYS: dict[bytes, int] = {
+    b"p": 2,
+    b"b": 11,
+    b"r": 11,
+    b"d": 10,
+    b"m": 9,
+    b"x": 9,
+    b"k": 17,
+    b"s": 4,
+}
 """The first byte of a key → how many it has at least."""
 
 

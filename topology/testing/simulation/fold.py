@@ -24,9 +24,9 @@ class Expected:
     """One stream in one view. outputs: (sequence, value) of its records, in sequence.
 
     emits: the messages to other topics, in order. state: its dictionary as JSON, None if it has
-    none. cells: its cells, likewise. failed: the sequences whose handler failed → how often it was called. parked: the last
-    of these, where the stream ends by the view's error policy. too_late: those that were late in
-    their own time.
+    none. cells: its cells, likewise. failed: the sequences whose handler failed → how often it was
+    called. parked: the last of these, where the stream ends by the view's error policy. too_late:
+    those that were late in their own time.
     """
 
     outputs: list[tuple[int, bytes]] = field(default_factory=list)
