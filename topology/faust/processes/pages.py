@@ -121,7 +121,7 @@ def merged(pages: Mapping[int, str]) -> Iterator[Metric]:
     """
     families: dict[str, Metric] = {}
     for number, page in pages.items():
-        for family in text_string_to_metric_families(page):
+        for family in text_string_to_metric_families(page):  # type: ignore[no-untyped-call]
             known = Metric(family.name, family.documentation, family.type)
             families.setdefault(family.name, known).samples += [
                 sample._replace(labels={**sample.labels, WORKER: str(number)})

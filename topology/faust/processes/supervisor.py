@@ -100,27 +100,25 @@ class Supervisor:
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.end)
+            loop.add_signal_handler(number, self._ending.set)
         async with AllPages(self.workers).at(self._address):
             told = asyncio.create_task(self._ending.wait())
             keeping = [asyncio.create_task(self._keep(worker)) for worker in self.workers]
             await asyncio.wait([told, *keeping], return_when=asyncio.FIRST_COMPLETED)
-            self.end()
+            self._ending.set()
+            self._signal(signal.SIGTERM)
             _, late = await asyncio.wait(keeping, timeout=LAST)
             if late:
                 logger.error(
                     "%d workers have not ended after %.0f s: killing them", len(late), LAST
                 )
-                for worker in self.workers:
-                    worker.signal(signal.SIGKILL)
+                self._signal(signal.SIGKILL)
             in_order = await asyncio.gather(*keeping)
         return DONE if all(in_order) else CANNOT
 
-    def end(self) -> None:
-        """Let all workers end."""
-        self._ending.set()
+    def _signal(self, number: signal.Signals) -> None:
         for worker in self.workers:
-            worker.signal(signal.SIGTERM)
+            worker.signal(number)
 
     async def _keep(self, worker: WorkerProcess) -> bool:
         """Start it whenever it does not run, until the end; whether it has ended in order."""
