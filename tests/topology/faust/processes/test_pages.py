@@ -63,7 +63,7 @@ def test_figures_of_workers_have_their_numbers_and_can_be_read_again() -> None:
                 text = await (await session.get(f"{address}/metrics")).text()
             found = {
                 (sample.name, *sample.labels.values()): sample.value
-                for family in text_string_to_metric_families(text)
+                for family in text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
                 for sample in family.samples
             }
             assert found["sequitur_held", "1"] == 3
