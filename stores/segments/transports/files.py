@@ -6,6 +6,7 @@ replaced at once. What is behind that is cut off when the next publisher begins.
 
 import asyncio
 import fcntl
+import logging
 import os
 import re
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISREG
 from typing import BinaryIO
 
 import orjson
@@ -22,6 +24,7 @@ from stores.segments.errors import DestinationDown, PublishRefused, SegmentError
 from stores.segments.files import LocalFolder
 from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
 
+logger = logging.getLogger(__name__)
 _DESTINATION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _CHUNK = 1_000_000
 _BEGINNING = 65_536
@@ -49,7 +52,8 @@ class FileInbound:
 
     async def start(self, positions: Mapping[int, int]) -> None:
         self._at = positions.get(0, 0)
-        await asyncio.to_thread(self._recognise, None)
+        if await asyncio.to_thread(self._recognise, None) is None:
+            logger.warning("%s: %s is not there yet", self.topic, self._file)
 
     async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
         while not (found := await asyncio.to_thread(self._read, self._at, most)) and seconds > 0:
@@ -69,7 +73,7 @@ class FileInbound:
         """Nothing is open."""
 
     def _recognise(self, known: str | None) -> str | None:
-        with suppress(FileNotFoundError), self._file.open("rb") as file:
+        with suppress(FileNotFoundError), self._opened() as file:
             length, _, _ = (known or "0").partition(":")
             beginning = file.read(_BEGINNING)
             if (size := os.fstat(file.fileno()).st_size) < self._at:
@@ -79,12 +83,17 @@ class FileInbound:
             return _fingerprint(beginning[: self._at])
         return known
 
+    def _opened(self) -> BinaryIO:
+        if not S_ISREG(self._file.stat().st_mode):  # a pipe would hold it up for ever
+            raise SegmentError(f"{self._file} is no file of lines")
+        return self._file.open("rb")
+
     def _another(self, how: str) -> SegmentError:
         return SegmentError(f"{self._file} {how}: it is another file; give it another topic's name")
 
     def _read(self, at: int, most: int) -> list[InboundMessage]:
         found: list[InboundMessage] = []
-        with suppress(FileNotFoundError), self._file.open("rb") as file:
+        with suppress(FileNotFoundError), self._opened() as file:
             file.seek(at)
             enough = at + _CHUNK
             while len(found) < most and at < enough:

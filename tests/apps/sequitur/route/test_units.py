@@ -165,6 +165,7 @@ async def test_whoever_is_killed_each_line_comes_in_order_and_only_a_queue_repea
     assert list(dict.fromkeys(orjson.loads(each.body)["n"] for each in found)) == [*range(LINES)]
     assert len(once) == LINES, "what is repeated has the same id"
     assert all(each.headers["sequitur-rules"] == "1" for each in found)
+    assert {each.delivery_mode for each in found} == {aio_pika.DeliveryMode.PERSISTENT}
     assert units.ledger.own_end("lines", "test") is not None, "SIGTERM lets go at once"
 
 
