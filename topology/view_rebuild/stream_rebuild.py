@@ -20,9 +20,9 @@ from topology.engine.commands.stream_commands import moved
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.engine.output.failure import Failure, FailureAction, log_failure, log_healed
 from topology.engine.output.handling import Handling
+from topology.engine.output.live_cells import MemoryCells
 from topology.engine.output.record_formatter import EPOCH, OUTPUT_LIMIT, RecordFormatter, own_stream
 from topology.engine.output.side_outputs import send_late
-from topology.engine.state.cells import MemoryCells
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Emit
 from topology.model.errors import described

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from stores.view_state.memory import MemoryTable
 from tests.topology.torn_units import TornUnits, but_counts
 from topology import Inspector, Topology, TopologyTestDriver, park, rebuild_stream, skip
-from topology.engine.state.cells import Cells, MemoryCells, StoredCells, decode_cell, encode_cell
+from topology.engine.output.live_cells import Cells, MemoryCells
+from topology.engine.state.cells import StoredCells, decode_cell, encode_cell
 from topology.engine.state.foreign_rows import foreign
 from topology.engine.state.rows import cell_key
 from topology.model.changes import Upsert

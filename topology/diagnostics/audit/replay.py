@@ -9,7 +9,7 @@ from topology.declaration.view import View
 from topology.diagnostics.audit.sequences import Sequences
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.engine.output.handling import Handling
-from topology.engine.state.cells import MemoryCells
+from topology.engine.output.live_cells import MemoryCells
 from topology.model.changes import Delete, Emit, Upsert
 from topology.model.event import Event
 

@@ -11,6 +11,7 @@ import orjson
 from topology.declaration.view import View
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
 from topology.engine.output.failure import Failure, decided, log_failure
+from topology.engine.output.live_cells import Cells, CellSource, Kept
 from topology.engine.output.message_paths import as_json, follow
 from topology.engine.output.record_formatter import (
     OUTPUT_LIMIT,
@@ -19,7 +20,6 @@ from topology.engine.output.record_formatter import (
     too_large,
 )
 from topology.engine.output.trace_context import TRACEPARENT, trace_context
-from topology.engine.state.cells import Cells, CellSource, Kept
 from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,

@@ -11,7 +11,7 @@ from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.failure import decided
 from topology.engine.output.handling import Handling
-from topology.engine.state.cells import MemoryCells
+from topology.engine.output.live_cells import MemoryCells
 from topology.model.event import Event, Message
 from topology.testing.awaited import complete
 
