@@ -184,7 +184,7 @@ class ByKey(Generic[T]):
             first = None if windows is None else moment(start)
             last = None if windows is None else moment(end)
             row = KeyRow(key, first, last, aggregate.result(cell[0]), cell[1])
-            for sink in found.sinks:
+            for sink in found._sinks:
                 yield sink(row, False)
 
         source = graph.add_hop(

@@ -28,7 +28,7 @@ class Fold(Generic[L]):
     _name: str
     _key: dict[str, ColumnType]
     _own: dict[str, ColumnType]
-    sinks: list[Sink] = field(default_factory=list)
+    _sinks: list[Sink] = field(default_factory=list)
 
     def to_rows(
         self, table: str, columns: Mapping[str, Callable[[L], Any]] | None = None
@@ -66,7 +66,7 @@ class Fold(Generic[L]):
                 return Delete(table, at)
             return Upsert(table, at, {column: of(row) for column, of in made.items()})
 
-        self.sinks.append(write)
+        self._sinks.append(write)
         return self
 
     def to(self, topic: str, value: Callable[[L], Any] | None = None) -> "Fold[L]":
@@ -94,5 +94,5 @@ class Fold(Generic[L]):
             said = row if gone or value is None else value(row)
             return Emit(topic, of(row), written(said))
 
-        self.sinks.append(send)
+        self._sinks.append(send)
         return self

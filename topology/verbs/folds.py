@@ -168,7 +168,7 @@ def _declared(
         rows, beyond = fold.take(state, event.sequence, time, run(content), event.kind in kinds)
         for each in rows:
             row = _row(event.stream, each, windows is not None)
-            for sink in found.sinks:
+            for sink in found._sinks:
                 yield sink(row, each.gone)
         if beyond is not None:
             yield Late(f"its window, which began at {moment(int(beyond))}, is kept no more")
