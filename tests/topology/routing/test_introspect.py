@@ -89,6 +89,7 @@ def test_csv_keys_are_found_by_name_and_number() -> None:
         "origin": "J,FK",
         "third": "186",
     }
+    assert keys(CSV, b"\xef\xbb\xbforigin,day\r\nJFK,1") == {"origin": "JFK"}  # a spreadsheet's
     assert keys(CSV, b"day,origin\n1,\n") == {}
     assert keys(CSV, b"") == {}
     every = CsvKeys({"o": "origin"}, columns=["day", "origin"], delimiter=";", every=["o"])
