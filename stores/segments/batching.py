@@ -27,7 +27,7 @@ class BatchLimits:
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MAX_COUNT:
             raise ValueError(f"count is {self.count}: a batch has 1 to {MAX_COUNT} messages")
-        if self.size < 1 or self.seconds < 0 or self.idle < 0:
+        if not (self.size >= 1 and self.seconds >= 0 and self.idle >= 0):  # nor is NaN
             raise ValueError(
                 f"size {self.size}, seconds {self.seconds}, idle {self.idle}: give a size of 1 "
                 "byte or more, and times of 0 seconds or more"

@@ -58,12 +58,19 @@ class ErrorsAfter:
         destination: where errors go.
         attempts: how often a message is tried.
         parks: whether what fails is set aside with its stream, where there are segments.
+
+    Raises:
+        ValueError: it says nothing of where errors go, or never tries.
     """
 
     transport: str
     destination: str = "errors"
     attempts: int = 3
     parks: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.destination or self.attempts < 1:
+            raise ValueError("errors have a destination, after 1 attempt or more")
 
     def unroutable(
         self, message: InboundMessage, error: Exception, attempts: int

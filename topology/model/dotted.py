@@ -25,13 +25,13 @@ _EXTRAS = {
 _HERE = Path(__file__).parents[1]
 
 
-def load(what: str, place: str, instead: str) -> Any:
+def load(what: str, place: object, instead: str) -> Any:
     """The object that `place` names, as in 'shop.formats:csv'.
 
     what: its role, named in errors. instead: what else could have been given.
     Raises DeclarationError with the reason and the remedy.
     """
-    if not _PLACE.fullmatch(place):
+    if not isinstance(place, str) or not _PLACE.fullmatch(place):
         raise DeclarationError(
             f"{what}={place!r}: give {instead}, or name one as 'module:name', "
             "as in 'shop.formats:csv'"

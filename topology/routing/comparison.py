@@ -23,6 +23,7 @@ class Comparison:
         messages: how many there were.
         changes: (where it goes by the old rules, where by the new) → how many messages.
         others: messages that go elsewhere in further ways, which are not told one by one.
+        failed: messages that fail by both, for the same reason.
         examples: the first of them with their trails, by the old and by the new rules.
     """
 
@@ -31,6 +32,7 @@ class Comparison:
     messages: int = 0
     changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     others: int = 0
+    failed: int = 0
     examples: list[tuple[Routing, Routing]] = field(default_factory=list)
 
     @property
@@ -43,6 +45,7 @@ class Comparison:
         lines = [f"{self.elsewhere:,} of {of} would go elsewhere by rules {self.new}"]
         lines += [f"  {n:,}: {old} → {new}" for (old, new), n in self.changes.most_common()]
         lines += [f"  {self.others:,} in other ways"] if self.others else []
+        lines += [f"  {self.failed:,} fail by both"] if self.failed else []
         return "\n".join(lines)
 
 
@@ -66,6 +69,7 @@ def compare(
         before, after = old.route(message), new.route(message)
         kind = _goes(before), _goes(after)
         if kind[0] == kind[1]:
+            found.failed += before.reason is not None
             continue
         if kind in found.changes or len(found.changes) < MOST_KINDS:
             found.changes[kind] += 1

@@ -70,9 +70,12 @@ def read_csv(text: str) -> list[tuple[str, ...]]:
     """
     rows = csv.reader(io.StringIO(_sized("CSV", text), newline=""), strict=True)
     try:
-        return [tuple(row) for row in rows if row][1:]
+        found = [tuple(row) for row in rows if row]
     except csv.Error as error:
         raise DeclarationError(f"it is not CSV: line {rows.line_num}: {printable(error)}") from None
+    if not found:  # a file that is being written, rather than a table without rows
+        raise DeclarationError("it is empty; a table's first line has the columns' names")
+    return found[1:]
 
 
 def rules_from(
@@ -97,10 +100,10 @@ def rules_from(
     """
     kinds = ("source", "rule", "destination", "keymap", "outbound", "module", "transformation")
     only("rules", data, kinds)
-    parts = {kind: _parts(kind, data.get(kind, {})) for kind in kinds if kind != "outbound"}
+    parts = {kind: parts_of(kind, data.get(kind, {})) for kind in kinds if kind != "outbound"}
     outbound = {
         name: {tag: _target(f"outbound table {name!r}, tag {tag!r}", to) for tag, to in t.items()}
-        for name, t in _parts("outbound", data.get("outbound", {})).items()
+        for name, t in parts_of("outbound", data.get("outbound", {})).items()
     }
     rules = []
     for name, given in parts["rule"].items():
@@ -152,7 +155,7 @@ def keymaps_from(data: Mapping[str, Any], tables: Mapping[str, Any] | None = Non
     """
     loaded = {**(tables or {})}
     keymaps = []
-    for name, given in _parts("keymap", data.get("keymap", {})).items():
+    for name, given in parts_of("keymap", data.get("keymap", {})).items():
         only(f"keymap {name!r}", given, ("entries", "otherwise"))
         if "entries" not in given:
             known(name, loaded, f"keymap {name!r} has no entries", "loaded table")
@@ -163,6 +166,8 @@ def keymaps_from(data: Mapping[str, Any], tables: Mapping[str, Any] | None = Non
 
 def only(what: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
     """Raises DeclarationError for a name that means nothing, with the closest one that does."""
+    if not isinstance(given, Mapping):
+        raise DeclarationError(f"{what}: write a table")
     for name in given:
         if name not in names:
             near = closest(str(name), names)
@@ -175,7 +180,8 @@ def _sized(what: str, text: str) -> str:
     return text
 
 
-def _parts(kind: str, given: object) -> dict[str, Mapping[str, Any]]:
+def parts_of(kind: str, given: object) -> dict[str, Mapping[str, Any]]:
+    """The tables of a kind by name. Raises DeclarationError where there is another value."""
     if not isinstance(given, Mapping):
         raise DeclarationError(f"{kind}: write tables, as in [{kind}.name]")
     for name, part in given.items():

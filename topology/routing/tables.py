@@ -1,6 +1,6 @@
 """The tables of a router, as data: keymaps (key → tags) and outbound tables (tag → target)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -109,8 +109,9 @@ def outbound_table(
     else:
         several: dict[str, tuple[list[str], list[str]]] = {}
         for row in entries:
-            if len(row) != 3:
-                raise DeclarationError(f"{what}: a row is (tag, destination, rule), not {row!r}")
+            if not _is_row(row, 3):
+                shown = printable(repr(row))
+                raise DeclarationError(f"{what}: a row is (tag, destination, rule), not {shown}")
             to, then = several.setdefault(checked_text(f"{what}: tag", row[0]), ([], []))
             to += [] if row[1] is None else [row[1]]
             then += [] if row[2] is None else [row[2]]
@@ -171,9 +172,13 @@ def _rows(what: str, entries: object) -> Iterable[tuple[Any, Any]]:
         yield from entries.items()
     elif isinstance(entries, Iterable) and not isinstance(entries, str | bytes):
         for number, row in enumerate(entries, 1):
-            if isinstance(row, str | bytes) or len(row) != 2:
+            if not _is_row(row, 2):
                 shown = printable(repr(row))
                 raise DeclarationError(f"{what}, entry {number}: a row is (key, tag), not {shown}")
             yield tuple(row)
     else:
         raise DeclarationError(f"{what}: give a mapping key → tags, or rows of (key, tag)")
+
+
+def _is_row(row: object, length: int) -> bool:
+    return isinstance(row, Sequence) and not isinstance(row, str | bytes) and len(row) == length

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from topology.model.errors import DeclarationError
 from topology.model.event import Message
 from topology.model.printable import printable
 from topology.routing import RuleSet, compare
+from topology.routing.transformations import known
 
 
 @click.group("route", cls=Group)
@@ -86,14 +87,19 @@ _source = click.option("--source", help="Topic that messages of a file come from
 
 
 def _tried(
-    topic: str | None, file: Path | None, kafka: Any, most: int, source: Callable[[], str]
+    versions: Sequence[RuleSet],
+    topic: str | None,
+    file: Path | None,
+    source: str | None,
+    kafka: Any,
+    most: int,
 ) -> Iterable[Message]:
     """The messages of a topic, or of a file. Raises DeclarationError unless one is named."""
     if topic is not None and file is None:
-        return asyncio.run(of_topic(kafka, topic, most))
+        return asyncio.run(of_topic(kafka, _source_of(versions, topic, "--from"), most))
     if file is None or topic is not None:
         raise DeclarationError("name a topic by --from, or a file")
-    return of_file(file, source())
+    return of_file(file, _source_of(versions, source))
 
 
 @command.command()
@@ -136,7 +142,7 @@ def explain(
         (one,) = asyncio.run(of_topic(kafka, topic, 1, (partition, offset)))
     else:
         assert message is not None
-        (one,) = of_file(message, _source_of(found, source), whole=True)
+        (one,) = of_file(message, _source_of([found], source), whole=True)
     routing = found.route(one, "all")
     print(_json(routing.as_dict()) if as_json else routing)
     return DONE if routing.reason is None else BAD_NEWS
@@ -163,7 +169,7 @@ def dry_run(
     It ends with status 1 where a message fails.
     """
     found = load_rules(rules)
-    tried = _tried(topic, messages, kafka, most, lambda: _source_of(found, source))
+    tried = _tried([found], topic, messages, source, kafka, most)
     table = Table("line", "goes to", box=None, pad_edge=False)
     goes: Counter[str] = Counter()
     failed = 0
@@ -180,7 +186,7 @@ def dry_run(
             table.add_row(str(each.offset + 1), where)
     console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
     console.print(table)
-    for name, count in goes.most_common():
+    for name, count in goes.most_common() or [("messages", 0)]:
         print(f"{count:>9,} {name}")
     return BAD_NEWS if failed else DONE
 
@@ -210,7 +216,7 @@ def compare_rules(
     It ends with status 1 where one would.
     """
     before, after = load_rules(old, 1), load_rules(new, 2)
-    messages = _tried(topic, file, kafka, most, lambda: _source_of(before, source))
+    messages = _tried([before, after], topic, file, source, kafka, most)
     found = compare(before, after, messages, examples)
     print(found)
     for pair in found.examples:
@@ -222,10 +228,12 @@ def _json(data: Any) -> str:
     return orjson.dumps(data, default=str, option=orjson.OPT_INDENT_2).decode()
 
 
-def _source_of(rules: RuleSet, given: str | None) -> str:
-    names = list(rules.sources)
+def _source_of(versions: Sequence[RuleSet], given: str | None, option: str = "--source") -> str:
+    """The source that is named, of any version, or the only one of the first."""
     if given is not None:
+        known(given, {name: None for each in versions for name in each.sources}, option, "source")
         return given
+    names = [*versions[0].sources]
     if len(names) != 1:
         raise DeclarationError(f"name the topic by --source: {', '.join(names)}")
     return names[0]

@@ -30,14 +30,14 @@ from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import DONE
 from sequitur.route.control import control_of, controls
 from sequitur.route.listener import Listener
-from sequitur.route.loading import read_router
 from sequitur.route.router_file import addresses
+from sequitur.route.table_places import text_of
 from stores.db.engines import open_engine
 from stores.db.urls import read_url
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name
 from topology.model.printable import printable
-from topology.routing import Endpoint, Listening
+from topology.routing import Endpoint, Listening, read_toml
 
 logger = logging.getLogger("route")
 Name = Annotated[str, BeforeValidator(lambda given: checked_name("name", given))]
@@ -94,9 +94,11 @@ def listen(
 def read_listener(file: Path) -> ListenerFile:
     """Read and check the file. Raises DeclarationError, and OSError."""
     try:
-        found = ListenerFile.model_validate(read_router(file))
+        found = ListenerFile.model_validate(read_toml(text_of(file)))
     except ValidationError as error:
         raise DeclarationError(f"{file}: {first_of(error)}") from None
+    except DeclarationError as error:
+        raise DeclarationError(f"{file}: {error}") from None
     for name, action in found.action.items():
         check_action(f"{file}: action.{name}", action)
     return found

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -11,12 +11,17 @@ import stores.kafka_records  # noqa: F401  # header names that are not UTF-8
 from topology.model.ending import wait_for_stop
 from topology.model.errors import DeclarationError
 from topology.model.event import Message, Record
+from topology.model.large import MESSAGE_BYTES
 
 STANDARD_INPUT = "-"
+_MOST = MESSAGE_BYTES + 3
+"""Bytes that are read of a message: more than it may have, and the end of its line."""
 
 
 def of_file(path: Path, topic: str, whole: bool = False) -> Iterator[Message]:
     """The messages of a file, or of standard input: one a line, or all of it is one.
+
+    Of one that is larger than any message may be, the beginning comes, which no module reads.
 
     Args:
         path: the file; `-` for standard input.
@@ -25,10 +30,19 @@ def of_file(path: Path, topic: str, whole: bool = False) -> Iterator[Message]:
     """
     standard = str(path) == STANDARD_INPUT
     with sys.stdin.buffer if standard else path.open("rb") as file:
-        for number, line in enumerate([file.read()] if whole else file):
-            content = line if whole else line.rstrip(b"\r\n")
-            if content:
+        if whole:
+            yield Record(topic, 0, 0, None, file.read(_MOST))
+            return
+        for number, line in enumerate(_lines(file)):
+            if content := line.rstrip(b"\r\n"):
                 yield Record(topic, 0, number, None, content)
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(_MOST):
+        yield line
+        while len(line) == _MOST and not line.endswith(b"\n"):  # the rest of it
+            line = file.readline(_MOST)
 
 
 async def of_topic(

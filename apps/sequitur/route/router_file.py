@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sequitur.route.loading import ROUTER, load_rules, read_router, reload_rules
+from sequitur.route.loading import load_rules, read_router, reload_rules
 from sequitur.route.transports import open_transports
 from sequitur.route.unit_routing import STAGE
 from topology.declaration.topology import Topology
@@ -25,7 +25,6 @@ from topology.model.dotted import load
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name
 from topology.model.printable import printable
-from topology.routing.configuration import only
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,6 @@ def load_router(path: Path) -> RouterFile:
     data = read_router(path)
     try:
         given = data.get("router", {})
-        only("router", given, ROUTER)
         name = checked_name("router: name", given.get("name"))
         for each in ("site", "broker"):
             if not isinstance(given.get(each, ""), str):

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field, ValidationError, validate_call
+
+from sequitur.alerts.config import first_of
 from sequitur.kafka.login import kafka_login
 from stores.db.engines import open_engine
 from stores.db.urls import read_url
@@ -20,6 +23,7 @@ from topology.model.dotted import load
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 
+Heartbeat = Annotated[int, Field(ge=1, le=3_600)]
 RABBITMQ = "SEQUITUR_RABBITMQ"
 """The variable that has RabbitMQ's URL where the file does not name one."""
 
@@ -61,8 +65,8 @@ def open_transports(given: object, folder: Path) -> dict[str, Transport]:
         kind = rest.pop("kind", None)
         if isinstance(kind, str) and ":" in kind:
             make = load(f"{what}: kind", kind, "a function")
-        elif kind in KINDS:
-            make = partial(KINDS[kind], folder)
+        elif isinstance(kind, str) and kind in KINDS:
+            make = partial(validate_call(KINDS[kind]), folder)
         else:
             raise DeclarationError(
                 f"{what}: kind = {printable(repr(kind))}; give one of {', '.join(KINDS)}, or "
@@ -70,9 +74,11 @@ def open_transports(given: object, folder: Path) -> dict[str, Transport]:
             )
         try:
             signature(make).bind(**rest)
+            found[name] = make(**rest)
+        except ValidationError as error:
+            raise DeclarationError(f"{what}: {first_of(error)}") from None
         except TypeError as error:
             raise DeclarationError(f"{what}: {printable(error)}") from None
-        found[name] = make(**rest)
     return found
 
 
@@ -98,10 +104,10 @@ def _rabbitmq(
     beside: Path,
     url: str | None = None,
     exchange: str = "",
-    heartbeat: int = 10,
+    heartbeat: Heartbeat = 10,
     stream: str = "sequitur-stream",
     sequence: str = "sequitur-sequence",
-    prefetch: int = 1_000,
+    prefetch: Annotated[int, Field(ge=1, le=65_535)] = 1_000,
 ) -> Transport:
     from stores.segments.transports.rabbitmq import RabbitInbound, RabbitLogin, RabbitOutbound
 
@@ -114,7 +120,10 @@ def _rabbitmq(
 
 
 def _streams(
-    beside: Path, url: str | None = None, port: int = 5552, heartbeat: int = 10
+    beside: Path,
+    url: str | None = None,
+    port: Annotated[int, Field(ge=1, le=65_535)] = 5552,
+    heartbeat: Heartbeat = 10,
 ) -> Transport:
     from stores.segments.transports.rabbitmq import RabbitLogin
     from stores.segments.transports.rabbitmq_streams import (

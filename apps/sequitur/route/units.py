@@ -1,20 +1,20 @@
 """A router's units of work: the consumers and publishers that its TOML file describes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field, ValidationError
 from sqlalchemy import Engine
 
+from sequitur.alerts.config import Lasting, StrictTable, first_of
 from sequitur.route.transports import Transport, open_transports
 from sequitur.route.two_phase_units import check_one_reader, check_two_phase, sql_sides
 from sequitur.route.unit_capture import UnitCapture
 from sequitur.route.unit_routing import STAGE, UnitRouting, control_topic
 from stores.db.engines import open_engine
-from stores.db.urls import read_url
+from stores.db.urls import existing, read_url
 from stores.segments import (
     BatchLimits,
     DayMarks,
@@ -35,6 +35,7 @@ from stores.segments import (
     TwoPhaseConsumer,
     UnitIntake,
 )
+from stores.segments.chain import segment_prefix
 from stores.segments.consumer import BACKLOG
 from stores.segments.parked_topic import ParkedTopic
 from topology.declaration.route import Reload, Route
@@ -49,8 +50,7 @@ ROWS = "rows"
 _ONLY_HERE = {"source": ("transport", "place"), "destination": ("transport", "address")}
 
 
-@dataclass(frozen=True, slots=True)
-class Save:
+class Save(StrictTable):
     """The table `[units]`.
 
     Attributes:
@@ -70,12 +70,12 @@ class Save:
     """
 
     ledger: str
-    errors: Mapping[str, Any]
-    segments: str = "segments"
-    lease: float = 10.0
-    backlog: int = BACKLOG
-    window: float | None = None
-    batch: Mapping[str, Any] = field(default_factory=dict)
+    errors: ErrorsAfter
+    segments: str = Field(default="segments", min_length=1)
+    lease: Lasting = 10.0
+    backlog: int = Field(default=BACKLOG, ge=1)
+    window: Lasting | None = None
+    batch: BatchLimits = BatchLimits()
     days: bool = False
     two_phase: bool = False
     control: str | None = None
@@ -92,9 +92,11 @@ class RouterUnits:
         data: the file's tables `transport`, `units`, `source` and `destination`.
         folder: of the file.
         reload: loads a version, where processes agree on them.
+        there: whether the ledger is only looked at, so that a file of SQLite has to be there.
 
     Raises:
         DeclarationError: what is wrong, and where.
+        UrlError: the ledger is not there.
     """
 
     def __init__(
@@ -105,12 +107,13 @@ class RouterUnits:
         data: Mapping[str, Any],
         folder: Path,
         reload: Reload | None = None,
+        *,
+        there: bool = False,
     ) -> None:
         self.name, self._site, self.rules = name, site, rules
         self.transports = open_transports(data.get("transport", {}), folder)
-        self._save: Save = _made(Save, "units", data.get("units", {}))
-        self._failures: ErrorsAfter = _made(ErrorsAfter, "units: errors", self._save.errors)
-        self._limits: BatchLimits = _made(BatchLimits, "units: batch", self._save.batch)
+        self._save = _save(data.get("units", {}))
+        self._failures, self._limits = self._save.errors, self._save.batch
         self.sources = self._places("source", data, "place", "inbound")
         self.destinations = self._places("destination", data, "address", "outbound")
         self._transport("units: errors", self._failures.transport, "outbound")
@@ -125,9 +128,12 @@ class RouterUnits:
                 raise DeclarationError("units: errors: parks needs segments; leave out two_phase")
             check_two_phase(data["units"], inbounds, self._outbounds())
         self.url = read_url(self._save.ledger)
+        if there:
+            existing(self.url)
         self.engine: Engine = open_engine(self.url)
         self.ledger = SegmentLedger(self.engine, name, lease_seconds=self._save.lease)
         self.store: SegmentStore
+        self._check_names()
         if self._save.segments == ROWS:
             self.store = rows = RowSegments(self.engine)
             rows.create()
@@ -150,6 +156,14 @@ class RouterUnits:
                 raise DeclarationError("units: capture: with two_phase = true there is no END")
             file = folder / self._save.capture
             self._capture = UnitCapture(file, self.engine, self.url, site)
+
+    def _check_names(self) -> None:
+        try:
+            for topic in self.sources:
+                for transport in self._used:
+                    segment_prefix(self.name, Pair(topic, transport))
+        except ValueError as error:
+            raise DeclarationError(str(error)) from None
 
     def consuming(self) -> list[str]:
         """The transports of the sources."""
@@ -280,7 +294,10 @@ class RouterUnits:
             what = f"{kind} {printable(name)!r}"
             transport = given.get("transport", next(iter(self.transports), None))
             self._transport(what, transport, side)
-            found[name] = (str(transport), str(given.get(where, name)))
+            place = given.get(where, name)
+            if not (isinstance(place, str) and place):
+                raise DeclarationError(f"{what}: {where} = {printable(repr(place))}; give a text")
+            found[name] = (str(transport), place)
         return found
 
     def _transport(self, what: str, name: object, side: str) -> None:
@@ -309,11 +326,8 @@ def without_places(data: Mapping[str, Any]) -> dict[str, Any]:
     return rules
 
 
-def _made(make: Any, what: str, given: object) -> Any:
-    if not isinstance(given, Mapping):
-        raise DeclarationError(f"{what}: write a table")
+def _save(given: object) -> Save:
     try:
-        signature(make).bind(**given)
-        return make(**given)
-    except (TypeError, ValueError) as error:
-        raise DeclarationError(f"{what}: {printable(error)}") from None
+        return Save.model_validate(given)
+    except ValidationError as error:
+        raise DeclarationError(f"units: {first_of(error)}") from None

@@ -60,6 +60,7 @@ class Two:
 def two(tmp_path: Path, database: str) -> Iterator[Two]:
     two = Two(f"sqlite:///{tmp_path}/shop.sqlite", database)
     yield two
+    two.coordinator.close()
     two.shop.dispose()
     two.log.dispose()
 

@@ -224,7 +224,11 @@ def test_compare_tells_what_goes_elsewhere() -> None:
 
     messages = [message({"n": n}) for n in range(10)] + [message(b"{")]
     found = compare(version(1, 3), version(2, 5), iter(messages), examples=1)
-    assert str(found) == "2 of 11 messages would go elsewhere by rules 2\n  2: mq → nowhere"
+    assert str(found).splitlines() == [
+        "2 of 11 messages would go elsewhere by rules 2",
+        "  2: mq → nowhere",
+        "  1 fail by both",
+    ]
     (before, after), *rest = found.examples
     assert not rest
     assert "rule r fired" in str(before)

@@ -19,6 +19,8 @@ from topology.routing.introspect.key_module import (
 )
 from topology.routing.introspect.key_values import MOST_VALUES, Keys, checked_content, collected
 
+_BOM = "\ufeff"
+"""What spreadsheets write in front, which would be a part of the first column's name."""
 MOST_COLUMNS = 10_000
 """The highest number of a column."""
 
@@ -104,7 +106,7 @@ class CsvKeys(KeyModule):
 
     def _rows(self, value: bytes, most: int) -> list[list[str]]:
         try:
-            text = io.StringIO(value.decode(self.encoding), newline="")
+            text = io.StringIO(value.decode(self.encoding).removeprefix(_BOM), newline="")
             rows = csv.reader(text, delimiter=self.delimiter, strict=True)
             return list(islice(filter(None, rows), most))
         except UnicodeError:
