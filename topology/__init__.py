@@ -45,7 +45,7 @@ from topology.model.errors import DeclarationError, HandlerError, Malformed
 from topology.model.event import Event, Message, Record
 from topology.model.pulled import PulledEvent, PulledHandler, pulled
 from topology.model.table import Table
-from topology.model.typed import State
+from topology.model.typed import Cells, State
 from topology.ordered_commit import Touched, wait_and_commit, wait_and_roll_back
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batch",
+    "Cells",
     "CloudEvents",
     "Counts",
     "Debezium",

@@ -141,8 +141,9 @@ class StreamMedium(RabbitMedium):
             inbound = RabbitStreamInbound(name, RabbitLogin(self.table["url"]))
             found: list[InboundMessage] = []
             await inbound.start({})
-            while some := await inbound.poll(1_000, 0.5):
+            while some := await inbound.poll(1_000, 1.0):
                 found += some
+                await inbound.acknowledge({0: some[-1].behind})  # else no more than prefetch= come
             await inbound.stop()
             return found
 

@@ -23,6 +23,7 @@ from sequitur.replay.server.pages import ServerPages
 from sequitur.route.pages import RoutePages
 from sequitur.sites.pages import SitePages
 from sequitur.units.pages import UnitPages
+from topology.faust.processes.pages import AllPages
 from topology.faust.worker.watch.worker_pages import WorkerPages
 from topology.monitoring import Pages
 
@@ -58,6 +59,7 @@ def every_process() -> list[Pages]:
     server = nothing(owners={}, partitions=None, settings=nothing(destination="orders", kafka={}))
     return [
         WorkerPages(engine),
+        AllPages([]),
         RelayPages(relay, nothing(), nothing(), BrokerProbe({})),
         InboxPages(nothing(), feed),
         MaterializerPages(Report("broker", ["orders"])),

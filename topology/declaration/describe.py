@@ -22,6 +22,7 @@ class SourceDescription:
     keyed: bool
     by_stream: str
     partitions: int
+    fed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class ViewDescription:
     closing: str | None = None
     lane: str | None = None
     work: str | None = None
+    cells: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class Description:
         lines = [f"Topology {self.name}"]
         for source in self.sources:
             hop = "keyed by stream" if source.keyed else f"re-keyed to {source.by_stream}"
+            hop = f"from view {source.fed_by}, by key" if source.fed_by else hop
             lines += [
                 f"  Source {source.name}: {', '.join(source.topics)} ({hop}, "
                 f"{counted(source.partitions, 'partition')})",
@@ -129,7 +132,7 @@ class Description:
                 kinds = "all kinds" if view.accepts is None else ", ".join(view.accepts)
                 lines += [
                     f"    View {view.name}: {view.handler} of {kinds}"
-                    f"{', with state' if view.stateful else ''}",
+                    f"{', with state' if view.stateful else ''}{' and cells' * view.cells}",
                     f"      buffer {view.buffer}, gap {view.gap}, full {view.full}, "
                     f"late {view.late}, error {view.error}",
                     *([f"      start {view.start}"] if view.start != "first()" else []),
@@ -185,6 +188,7 @@ def describe(topology: Graph) -> Description:
             keyed=source.keyed,
             by_stream=source.by_stream,
             partitions=source.partitions,
+            fed_by=source.fed_by,
         )
         for source in topology.sources.values()
     )
@@ -206,6 +210,7 @@ def describe(topology: Graph) -> Description:
             closing=None if view.closing is None else str(view.closing),
             lane=None if view.lane is None else _value(view.lane),
             work=None if view.work is None else str(view.work),
+            cells=view.cells,
         )
         for view in topology.views.values()
     )

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from topology.declaration.emits import alike
 from topology.declaration.ordered_stage import OrderedStage, stage_of
+from topology.declaration.orders import StreamOrder
 from topology.declaration.parallel_work import ParallelWork
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
 from topology.declaration.view import View
+from topology.inspectors.inspector import InspectorFunction
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name
 from topology.model.printable import printable
@@ -61,6 +63,27 @@ class Graph(SideTopics):
     def replace_view(self, view: View) -> None:
         """Put what was added to a declared view in its place."""
         self._views[view.name] = view
+
+    def add_hop(
+        self,
+        name: str,
+        topic: str,
+        fed_by: str,
+        inspector: InspectorFunction,
+        sequence: StreamOrder,
+        partitions: int,
+    ) -> Source:
+        """Add a source whose topic a view fills, for another one. Raises DeclarationError."""
+        self._check_input(topic)
+        if name in self._sources:
+            raise DeclarationError(f"source {name!r} exists twice; give one of them a `name`")
+        made = Source(
+            name=name, topology=self.name, topics=(topic,), inspector=inspector,
+            inspect=sequence.compile(inspector), sequence=sequence, keyed=True,
+            partitions=partitions, unknown="pass", fed_by=fed_by,
+        )  # fmt: skip
+        self._sources[name] = made
+        return made
 
     def add_tables(self, view: str, tables: tuple[Table, ...]) -> None:
         """A declared view writes to more tables. Raises DeclarationError if one is another's."""
@@ -122,6 +145,8 @@ class Graph(SideTopics):
         for source in self._sources.values():
             if not source.keyed and name == alike(source.by_stream):
                 return "the by-stream topic"
+            if source.fed_by and source.fed_by not in new and topic in source.topics:
+                return f"the topic between view {source.fed_by!r} and what reads it"
         for side in (*self.side_topics, self.clock_topic, f"{self.name}.dead-records"):
             if name == alike(side):
                 return f"the topic {side!r}"

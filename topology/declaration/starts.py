@@ -164,23 +164,27 @@ def ending(handler: Any, kinds: Iterable[str], is_async: bool) -> Any:
     """A handler with state that leaves none behind its stream's closing event."""
     ends = frozenset(kinds)
 
+    def clear(states: Iterable[Any]) -> None:
+        for each in states:
+            each.clear()
+
     @functools.wraps(handler)
-    def run(event: Any, state: dict[str, Any]) -> Any:
-        items = handler(event, state)
+    def run(event: Any, *states: Any) -> Any:
+        items = handler(event, *states)
         if event.kind in ends:
             items = collected(items or ())
-            state.clear()
+            clear(states)
         return items
 
     @functools.wraps(handler)
-    async def arun(event: Any, state: dict[str, Any]) -> list[Any]:
-        result = handler(event, state)
+    async def arun(event: Any, *states: Any) -> list[Any]:
+        result = handler(event, *states)
         if hasattr(result, "__aiter__"):
             items = await acollected(result)
         else:
             items = collected(await result or ())
         if event.kind in ends:
-            state.clear()
+            clear(states)
         return items
 
     return arun if is_async else run

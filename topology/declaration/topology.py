@@ -62,6 +62,7 @@ from topology.model.table import Table
 from topology.model.typed import AnyHandler, HandlerType
 from topology.ordered_commit import OpenEvent, WhenOlderIsOpen
 
+CELLS = "workers= with a handler that takes cells; write it as handler(event, state)"
 StartOrder = Literal["arrival", "any"] | Callable[[OpenEvent], float]
 
 
@@ -174,8 +175,8 @@ class Topology(Routing):
         Args:
             name: the view's name, unique in the topology.
             of: the source, or its name.
-            handler: `handler(event)` or `handler(event, state)`, sync or async. It yields or
-                returns `Upsert`, `Delete` and `Emit`.
+            handler: `handler(event)`, `handler(event, state)` or `handler(event, state, cells)`,
+                sync or async. It yields or returns `Upsert`, `Delete` and `Emit`.
             accepts: the kinds to handle; None for all. Other events pass by in order.
             buffer: slots of each stream's ring, from 1 to 1000000.
             gap: what to do about missing events: `wait()`, `skip(after=…)` or `ask(topic)`.
@@ -259,10 +260,13 @@ class Topology(Routing):
         def declare(function: Any) -> Any:
             if name in self._views:
                 raise DeclarationError(f"view {name!r} exists twice; give each view its own name")
-            stateful, is_async = handler_shape(name, function)
+            arguments, is_async = handler_shape(name, function)
+            stateful, cells = arguments > 1, arguments > 2
             what = f"view {name!r}"
             work = checked_work(what, options, function, stateful=stateful, is_async=is_async)
             check_fits(what, work, source, late, lane, error)
+            if work is not None and cells:
+                raise DeclarationError(f"{what}: {CELLS}")
             if work is not None and work.batch and (limit is not None or (closing and stateful)):
                 raise DeclarationError(
                     f"{what}: {'timeout=' if limit is not None else 'closes='} with batch=: it is "
@@ -294,6 +298,7 @@ class Topology(Routing):
                 emitting=emitting,
                 timeout=limit,
                 work=work,
+                cells=cells,
             )
             return function
 
@@ -392,7 +397,10 @@ class Topology(Routing):
         def declare(function: Any) -> Any:
             if name in self._views or name in self._parallel or name in self._routes:
                 raise DeclarationError(f"{what} exists twice; give each its own name")
-            stateful, is_async = handler_shape(name, function)
+            arguments, is_async = handler_shape(name, function)
+            if arguments > 2:
+                raise DeclarationError(f"{what}: {CELLS}")
+            stateful = arguments > 1
             work = checked_work(what, options, function, stateful=stateful, is_async=is_async)
             if work is None:
                 raise DeclarationError(f"{what}: workers=None; say how many, as in workers=16")

@@ -3,7 +3,7 @@
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +25,10 @@ from topology.model.errors import DeclarationError
 from topology.model.table import Table
 from topology.sequencer.ordering import Ordering
 
+Correction = Callable[[bytes, bytes], bytes | None]
+SHAPES = "handler(event), handler(event, state) or handler(event, state, cells)"
 Handler = Callable[..., Any]
-"""(event) or (event, state), sync or async; yields or returns Upserts, Deletes and Emits."""
+"""One of these, sync or async; it yields or returns Upserts, Deletes and Emits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +48,9 @@ class View(SideTopics):
         error: the policy about failed events.
         tables: the declared read-store tables.
         stateful: whether the handler takes the stream's own dictionary.
+        cells: whether it takes the stream's cells, too.
+        hops: topic that only another view reads → what to send where a rebuild makes another value
+            of an event than before: (before, after) → value, None for nothing.
         is_async: whether the handler has to be awaited.
         start: where a stream begins.
         closing: what closes a stream, None for nothing.
@@ -78,6 +83,8 @@ class View(SideTopics):
     timeout: float | None = None
     work: ParallelWork | None = None
     paths: tuple[MessagePath, ...] = ()
+    cells: bool = False
+    hops: Mapping[str, Correction] = field(default_factory=dict)
 
     @property
     def _prefix(self) -> str:
@@ -145,8 +152,8 @@ class View(SideTopics):
         )
 
 
-def handler_shape(name: str, handler: Handler) -> tuple[bool, bool]:
-    """(stateful, is_async) of a handler. Raises DeclarationError."""
+def handler_shape(name: str, handler: Handler) -> tuple[int, bool]:
+    """(how many arguments it takes, is_async) of a handler. Raises DeclarationError."""
     if not callable(handler):
         raise DeclarationError(f"view {name!r}: the handler {handler!r} is no function")
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -159,12 +166,11 @@ def handler_shape(name: str, handler: Handler) -> tuple[bool, bool]:
     if named:
         raise DeclarationError(
             f"view {name!r}: the handler needs the keyword argument {named[0].name!r}, which it "
-            "is not given; write it as handler(event) or handler(event, state)"
+            f"is not given; write it as {SHAPES}"
         )
-    if len(needed) not in (1, 2):
+    if len(needed) not in (1, 2, 3):
         raise DeclarationError(
-            f"view {name!r}: the handler takes {len(needed)} arguments; "
-            "write it as handler(event) or handler(event, state)"
+            f"view {name!r}: the handler takes {len(needed)} arguments; write it as {SHAPES}"
         )
     function: Any = handler
     while isinstance(function, functools.partial):
@@ -172,4 +178,4 @@ def handler_shape(name: str, handler: Handler) -> tuple[bool, bool]:
     if not inspect.isroutine(function):
         function = type(function).__call__
     is_async = inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function)
-    return len(needed) == 2, is_async
+    return len(needed), is_async

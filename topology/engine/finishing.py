@@ -5,6 +5,7 @@ a view has no use for are left out of its own list. The order of the rows matter
 not one transaction, and only its first rows may be written:
 
 - A late event's row comes before the progress that says that its stream waits for a rebuild.
+- Cells come before progress: each has what it was before, too.
 - Progress comes before what it lets go: a waiting event is there twice rather than not at all.
 - The counts come last.
 """
@@ -22,7 +23,7 @@ from topology.engine.view_parts import ViewParts
 from topology.model.counts import saturated
 from topology.model.event import Event
 from topology.model.partition_table import Row
-from topology.sequencer.progress import note_failed
+from topology.sequencer.progress import last_of, note_failed
 from topology.sequencer.sequencer import Step
 
 
@@ -94,6 +95,11 @@ def take_progress(step: FinishedStep) -> None:
     """Streams have moved; an event that begins to wait gets a row, one that ends it loses it."""
     state, result = step.state, step.result
     state.unfinished_streams = result.unfinished
+    for stream, cells in step.handling.cells.items():
+        if cells:
+            rows, gone = state.cells.take(stream, cells, last_of(result.changed[stream]))
+            step.rows += rows
+            state.stale += gone
     step.rows += state.keep(result.changed, step.handling.states)
     # What came again is not in the input.
     step.rows += state.buffer_rows(result, as_rows=bool(step.redelivered))
@@ -108,6 +114,7 @@ def forget_closed_streams(step: FinishedStep) -> None:
         step.rows += rows
     for stream in over:
         step.state.drop_cached(stream)
+        step.rows += step.state.cells.forget(stream) if step.task.view.cells else ()
     step.state.counts.dropped += len(over)
     step.rows += closed.note(each for each in step.result.changed.items() if each[0] not in over)
 

@@ -191,7 +191,10 @@ class ViewTask(ViewParts):
 
     def new_handling(self, unit: CommitUnit) -> Handling:
         """What calls the handler for the events of one step."""
-        return Handling(self.view, unit, self.state.stream_state, self._retried, self._formatter)
+        state = self.state
+        return Handling(
+            self.view, unit, state.stream_state, self._retried, self._formatter, state.cells
+        )
 
     def _attempts(self, resume: Iterable[str]) -> dict[str, int]:
         """Stream → how often its next event was retried, this time included."""

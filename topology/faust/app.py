@@ -9,11 +9,13 @@ from typing import Any
 import faust
 from faust.stores import STORES
 from faust.types import StreamT
+from faust.types._env import WEB_PORT
 
 from topology.declaration.environment import with_inspectors
 from topology.declaration.timeouts import Clock
 from topology.declaration.topology import Topology
 from topology.faust.cli import register
+from topology.faust.processes import NumberedWorker
 from topology.faust.settings import Settings
 from topology.faust.worker.channel import WorkChannel
 from topology.faust.worker.engine import Engine
@@ -102,6 +104,9 @@ def compile(topology: Topology, **settings: Any) -> App:
     known = set(Settings.model_fields)
     conf = Settings(**{name: value for name, value in settings.items() if name in known})
     passed = {name: value for name, value in settings.items() if name not in known}
+    if (numbered := NumberedWorker.of(os.environ)) is not None:
+        conf = numbered.settings(conf)
+        passed["web_port"] = numbered.port(passed.get("web_port", WEB_PORT))
     app = App(
         conf.group or topology.name,
         **{

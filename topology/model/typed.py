@@ -1,6 +1,6 @@
 """What a type checker knows of handlers: `Event[Order]`, `State[Totals]`, what may be yielded."""
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from topology.model.changes import Output
@@ -16,6 +16,10 @@ else:
 State = Annotated[Kept, "the stream's own dictionary"]
 """A handler's second argument: `State[Totals]` of a TypedDict, `State` for any dictionary."""
 
+Cells = MutableMapping[str, Any]
+"""A handler's third argument: values of the stream by key, of which only changed ones are written.
+"""
+
 Outputs = Iterable[Output] | AsyncIterable[Output] | Awaitable[Iterable[Output] | None] | None
 """What a handler may return; a generator yields one output after the other."""
 
@@ -28,6 +32,7 @@ BatchOutputs = (
 AnyHandler = (
     Callable[[Event[Any]], Outputs]
     | Callable[[Event[Any], Any], Outputs]
+    | Callable[[Event[Any], Any, Any], Outputs]
     | Callable[[list[Event[Any]]], BatchOutputs]
     | Callable[[list[Event[Any]], Any], BatchOutputs]
 )

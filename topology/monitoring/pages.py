@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -116,7 +117,8 @@ class Pages(Collector, ABC):
         """Listen.
 
         Args:
-            address: host:port; port 0 for one that is free.
+            address: host:port; port 0 for one that is free. Or fd:number, a socket that the
+                process was started with.
 
         Raises:
             OSError: the address is taken, or none of this machine's.
@@ -128,6 +130,9 @@ class Pages(Collector, ABC):
         app.router.add_get("/ready", self._ready)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
+        if host == "fd":
+            await web.SockSite(self._runner, socket.socket(fileno=int(port))).start()
+            return
         await web.TCPSite(self._runner, host.strip("[]"), int(port)).start()
         self.address = f"{host}:{self._runner.addresses[0][1]}"
         logger.info("metrics, health and readiness: http://%s", self.address)

@@ -19,6 +19,12 @@ def check_supported(topology: Topology) -> None:
         raise DeclarationError(
             f"topology {topology.name!r} has no views: there is nothing to run; declare one"
         )
+    for source in topology.sources.values():
+        if source.fed_by:
+            raise DeclarationError(
+                f"view {topology.views_of(source)[0].name!r} reads what view {source.fed_by!r} "
+                "sends, and on Spark there is no topic between views: run the topology with Faust"
+            )
     for view in topology.views.values():
         for what, policy in view.policies.items():
             if isinstance(policy, Policy) and policy.more_than_a_stream:

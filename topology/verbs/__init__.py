@@ -1,16 +1,20 @@
 """Verbs on events that are in order: filter, map, folds and windows, declared as values."""
 
 from topology.verbs.aggregates import Aggregate, count, least, mean, most, total
+from topology.verbs.by_key import ByKey, KeyRow
 from topology.verbs.declared_views import ViewOptions
 from topology.verbs.events import Events, events
-from topology.verbs.folds import EachStream, Fold, Row, Windowed
+from topology.verbs.fold_rows import Fold
+from topology.verbs.folds import EachStream, Row, Windowed
 from topology.verbs.windows import Windows, hopping, session, tumbling
 
 __all__ = [
     "Aggregate",
+    "ByKey",
     "EachStream",
     "Events",
     "Fold",
+    "KeyRow",
     "Row",
     "ViewOptions",
     "Windowed",

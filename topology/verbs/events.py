@@ -14,6 +14,7 @@ from topology.model.errors import DeclarationError
 from topology.model.event import Event
 from topology.model.names import checked_topic
 from topology.model.table import Table
+from topology.verbs.by_key import ByKey
 from topology.verbs.declared_views import ViewOptions, declare
 from topology.verbs.folds import EachStream, Input
 from topology.verbs.steps import (
@@ -81,6 +82,15 @@ class Events(Generic[T]):
     def each(self) -> EachStream[T]:
         """Take each stream by itself, to fold its events."""
         return EachStream(Input(self._graph, self._source, self._read, self._time, self._steps))
+
+    def by(self, key: Callable[[T], str | int]) -> ByKey[T]:
+        """Take the events of all streams by a key of theirs, to fold them.
+
+        Args:
+            key: a function of the value: a text, or a whole number.
+        """
+        checked_function("by", key)
+        return ByKey(Input(self._graph, self._source, self._read, self._time, self._steps), key)
 
     def to(
         self,

@@ -1,24 +1,22 @@
 """Folds over each stream's own events: as long as the stream, or window by window."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Generic, TypeVar, Unpack
 
 from topology.declaration.seconds import is_seconds
 from topology.declaration.source import Source
 from topology.declaration.starts import First
 from topology.declaration.topology import Topology
-from topology.model.changes import Delete, Emit, Late, Output, Upsert
+from topology.model.changes import Late, Output
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
-from topology.model.names import checked_topic
-from topology.model.table import Table
 from topology.verbs.aggregates import Aggregate, check_aggregate
-from topology.verbs.declared_views import ViewOptions, declare, own_table, sends_to
-from topology.verbs.steps import Step, checked_columns, checked_function, fused, named, written
+from topology.verbs.declared_views import ViewOptions, declare
+from topology.verbs.fold_rows import Fold
+from topology.verbs.steps import Step, fused, named
 from topology.verbs.window_fold import Folded, WindowFold
 from topology.verbs.windows import Hopping, Session, Windows, milliseconds_of, moment
 
@@ -92,7 +90,7 @@ class EachStream(Generic[T]):
 
     def fold(
         self, aggregate: Aggregate[T, S, R], *, name: str, **options: Unpack[ViewOptions]
-    ) -> "Fold[R]":
+    ) -> Fold[Row[R]]:
         """Fold all events of each stream, as long as it lasts.
 
         Args:
@@ -116,7 +114,7 @@ class Windowed(Generic[T]):
 
     def fold(
         self, aggregate: Aggregate[T, S, R], *, name: str, **options: Unpack[ViewOptions]
-    ) -> "Fold[R]":
+    ) -> Fold[Row[R]]:
         """Fold the events of each window.
 
         Args:
@@ -135,89 +133,6 @@ class Windowed(Generic[T]):
         return _declared(self._input, self._windows, self._keep, aggregate, name, options)
 
 
-Sink = Callable[[Folded[Any], Row[Any]], Output]
-
-
-@dataclass(frozen=True, slots=True)
-class Fold(Generic[R]):
-    """A fold that was declared: where its rows go."""
-
-    _graph: Topology
-    _name: str
-    _windowed: bool
-    _sinks: list[Sink] = field(default_factory=list)
-
-    def to_rows(
-        self, table: str, columns: Mapping[str, Callable[[Row[R]], Any]] | None = None
-    ) -> "Fold[R]":
-        """Write what was found to a read-store table, one row for each stream and window.
-
-        The key is `stream`, and `start` where there are windows.
-
-        Args:
-            table: the table.
-            columns: column → a function of the `Row`; `value`, `missing`, `final` and, of windows,
-                `end` unless given.
-
-        Returns:
-            The fold, for another verb.
-
-        Raises:
-            DeclarationError: the table is another view's, or its name is none.
-        """
-        key: dict[str, ColumnType] = {"stream": str}
-        own: dict[str, ColumnType] = {"missing": int, "final": bool}
-        if self._windowed:
-            key["start"] = own["end"] = datetime
-        declared = Table(table, key, own if columns is None else {})
-        if columns is not None:
-            checked_columns(f"view {self._name!r}: to_rows(columns", columns)
-            if not columns.keys().isdisjoint(key):
-                raise DeclarationError(
-                    f"view {self._name!r}: to_rows(columns=…): the key is {', '.join(key)} already"
-                )
-        known = self._graph.views[self._name].tables
-        self._graph.add_tables(self._name, own_table(self._name, known, declared))
-        names = ("value", *own)
-        made = columns if columns is not None else {name: attrgetter(name) for name in names}
-
-        def write(folded: Folded[Any], row: Row[Any]) -> Upsert | Delete:
-            at = {name: getattr(row, name) for name in key}
-            if folded.gone:
-                return Delete(table, at)
-            return Upsert(table, at, {column: of(row) for column, of in made.items()})
-
-        self._sinks.append(write)
-        return self
-
-    def to(self, topic: str, value: Callable[[Row[R]], Any] | None = None) -> "Fold[R]":
-        """Send what was found to a topic with each change, with the stream as key.
-
-        Args:
-            topic: the topic.
-            value: the record's value, written as JSON unless it is bytes; the `Row` unless given. A
-                session that became part of another one is a record whose `value` is null, and is
-                not given to this function.
-
-        Returns:
-            The fold, for another verb.
-
-        Raises:
-            DeclarationError: it is no topic, or one of the topology's own.
-        """
-        checked_topic(topic)
-        if value is not None:
-            checked_function(f"view {self._name!r}: to(value", value)
-        sends_to(self._graph, self._name, topic)
-
-        def send(folded: Folded[Any], row: Row[Any]) -> Emit:
-            said = row if folded.gone or value is None else value(row)
-            return Emit(topic, row.stream, written(said))
-
-        self._sinks.append(send)
-        return self
-
-
 def _declared(
     given: Input,
     windows: Windows | None,
@@ -225,7 +140,7 @@ def _declared(
     aggregate: Aggregate[Any, Any, R],
     name: str,
     options: ViewOptions,
-) -> Fold[R]:
+) -> Fold[Row[R]]:
     check_aggregate(f"view {name!r}", aggregate)
     if options.get("reopen") == "start":
         raise DeclarationError(
@@ -236,12 +151,16 @@ def _declared(
     starts = isinstance(options.get("start") or First(), First)
     fold = WindowFold(
         windows, aggregate, keep, order.step,
-        order.start - order.step if order.counts and starts else None, order.counts,
+        order.start - order.step if starts else None, order.counts,
     )  # fmt: skip
     closes = options.get("closes") or ()
     kinds = frozenset([closes] if isinstance(closes, str) else closes)
     run = fused(given.steps)
-    found: Fold[R] = Fold(given.graph, name, windows is not None)
+    key: dict[str, ColumnType] = {"stream": str}
+    own: dict[str, ColumnType] = {"missing": int, "final": bool}
+    if windows is not None:
+        key["start"] = own["end"] = datetime
+    found: Fold[Row[R]] = Fold(given.graph, name, key, own)
 
     def handle(event: Event, state: dict[str, Any]) -> Iterator[Output | Late]:
         content = given.read(event.content)
@@ -250,7 +169,7 @@ def _declared(
         for each in rows:
             row = _row(event.stream, each, windows is not None)
             for sink in found._sinks:
-                yield sink(each, row)
+                yield sink(row, each.gone)
         if beyond is not None:
             yield Late(f"its window, which began at {moment(int(beyond))}, is kept no more")
 

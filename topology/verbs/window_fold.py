@@ -43,7 +43,7 @@ class WindowFold:
 
     windows: None for one that lasts as long as the stream. keep: ms for which a window that is
     final may still be revised. step: between neighbouring sequences. first: the sequence before the
-    first, None where streams may begin anywhere or numbers are no count.
+    first, None where streams may begin anywhere. counts: whether sequences are numbers that count.
     """
 
     windows: Windows | None
@@ -67,7 +67,9 @@ class WindowFold:
         """
         windows: dict[str, list[Any]] = state.setdefault("windows", {})
         before: int = state.get("clock", -EVER)
-        missing = self._missing(state, sequence) + state.pop("missing", 0)
+        missing: int = state.pop("missing", 0)
+        if self.counts:
+            missing += missing_before(state, sequence, self.step, self.first)
         values = list(values)
         changed: dict[str, None] = {}
         gone: list[Folded[Any]] = []
@@ -119,15 +121,6 @@ class WindowFold:
         stay = {row.start for row in rows}
         return [*(each for each in gone if each.start not in stay), *rows], beyond
 
-    def _missing(self, state: dict[str, Any], sequence: int) -> int:
-        """How many events are missing before this one; 0 where nobody can know."""
-        last = state.get("last", self.first)
-        state["last"] = sequence
-        if last is None or not self.counts:
-            return 0
-        missing: int = (sequence - last) // self.step - 1
-        return max(0, missing)
-
     def _merge(
         self, windows: dict[str, list[Any]], start: int, end: int
     ) -> tuple[int, int, list[Folded[Any]]]:
@@ -151,6 +144,16 @@ class WindowFold:
         start, whole[0] = min(start, touching[0]), max(end, whole[0])
         windows[str(start)] = whole
         return start, whole[0], gone
+
+
+def missing_before(state: dict[str, Any], sequence: int, step: int, first: int | None) -> int:
+    """How many events are missing between the last one of a stream and this, which is the last now.
+
+    step, first: as in `WindowFold`.
+    """
+    last = state.get("last", first)
+    state["last"] = sequence
+    return 0 if last is None else max(0, (sequence - last) // step - 1)
 
 
 def _touching(windows: dict[str, list[Any]], start: int, end: int) -> Iterator[int]:

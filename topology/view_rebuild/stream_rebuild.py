@@ -20,12 +20,14 @@ from topology.engine.commands.stream_commands import moved
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.engine.output.failure import Failure, FailureAction, log_failure, log_healed
 from topology.engine.output.handling import Handling
+from topology.engine.output.live_cells import MemoryCells
 from topology.engine.output.record_formatter import EPOCH, OUTPUT_LIMIT, RecordFormatter, own_stream
 from topology.engine.output.side_outputs import send_late
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Emit
 from topology.model.errors import described
 from topology.model.event import Event
+from topology.model.partition_table import Row
 from topology.model.printable import printable
 from topology.sequencer.progress import FAILED_KEPT, Progress
 from topology.sequencer.replay import replayed
@@ -45,16 +47,16 @@ def rebuild(task: ViewTask, stream: str, history: History, unit: CommitUnit) -> 
     A stream that cannot be rebuilt stays as it is, and its late events go to the late topic.
     """
     made = _StreamRebuild(task, stream, history, unit)
-    if made.handling is not None:
-        made.handling.run(made.ready)
+    for handling, events in made.runs:
+        handling.run(events)
     made.finish()
 
 
 async def arebuild(task: ViewTask, stream: str, history: History, unit: CommitUnit) -> None:
     """The same with a handler that has to be awaited."""
     made = _StreamRebuild(task, stream, history, unit)
-    if made.handling is not None:
-        await made.handling.arun(made.ready)
+    for handling, events in made.runs:
+        await handling.arun(events)
     made.finish()
 
 
@@ -71,7 +73,8 @@ class _RebuildHandling(Handling):
     """A stream's events handled again, in epoch `number`.
 
     first: the events that were never handled before. failed_before: the sequences that failed
-    before, and stay failed if they do again. again: those of them that do.
+    before, and stay failed if they do again. again: those of them that do. sent: what was sent to
+    other views, by sequence, topic and key.
     """
 
     def __init__(
@@ -81,17 +84,25 @@ class _RebuildHandling(Handling):
         number: int,
         first: Collection[Event],
         failed_before: Collection[int],
+        sent: Mapping[Any, bytes | None],
     ) -> None:
         formatter = RecordFormatter(view, lambda _: number)
-        super().__init__(view, unit, lambda _: None, formatter=formatter)
+        super().__init__(view, unit, lambda _: None, formatter=formatter, stored=MemoryCells())
         self.number = number
         self.first = first
         self.failed_before = failed_before
+        self.sent_before = sent
         self.again: set[int] = set()
 
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         outputs, topic, out = super().emitted(event, item)
-        return (outputs if event in self.first else defaultdict(list)), topic, out
+        if event in self.first:
+            return outputs, topic, out
+        correct, key, value = self.hops.get(topic), *out[:2]
+        before = self.sent_before.get((event.sequence, topic, key))
+        if correct and before and value and (value := correct(before, value)) is not None:
+            return outputs, topic, (key, value, *out[2:])
+        return defaultdict(list), topic, out
 
     def fail(self, event: Event, error: BaseException) -> bool:
         if event.sequence in self.failed_before:
@@ -106,8 +117,26 @@ class _RebuildHandling(Handling):
         return True
 
 
+class _Earlier(Handling):
+    """A stream's events as they were handled before, to see what was sent to other views."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view, CommitUnit("", 0), lambda _: None, stored=MemoryCells())
+        self.sent_before: dict[Any, bytes | None] = {}
+
+    def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
+        outputs, topic, out = super().emitted(event, item)
+        if topic in self.hops:
+            self.sent_before[event.sequence, topic, out[0]] = out[1]
+        return outputs, topic, out
+
+    def fail(self, event: Event, error: BaseException) -> bool:
+        return False
+
+
 class _StreamRebuild:
-    """ready: the stream's events in sequence; handling: None if there is nothing to handle."""
+    """ready: the stream's events in sequence; handling: None if there is nothing to handle. runs:
+    the handlings to run, and their events."""
 
     def __init__(self, task: ViewTask, stream: str, history: History, unit: CommitUnit) -> None:
         self.task = task
@@ -116,6 +145,7 @@ class _StreamRebuild:
         self.unit = unit
         self.ready: list[Event] = []
         self.handling: _RebuildHandling | None = None
+        self.runs: list[tuple[Handling, list[Event]]] = []
         self.own = CommitUnit(*unit.place, now=unit.now)
         """What goes into `unit` only if all of it goes well."""
         self.new: list[Event] = []
@@ -157,13 +187,19 @@ class _StreamRebuild:
         self.ready = replayed(task.state.ordering, handled)
         self.before = set(progress.failed)
         first = new | self.before.difference(progress.sent)
+        earlier = _Earlier(view)
+        if view.hops:
+            old = [event for event in handled if event.sequence not in new]
+            self.runs.append((earlier, replayed(task.state.ordering, old)))
         self.handling = _RebuildHandling(
             view,
             self.own,
             max(progress.epoch, self.history.written.epoch) + 1,
             frozenset(event for event in self.ready if event.sequence in first),
             self.before,
+            earlier.sent_before,
         )
+        self.runs.append((self.handling, self.ready))
 
     def _was_copy(self, sequence: int) -> bool:
         """Whether what is recorded as passed was a copy of what had been handled."""
@@ -192,9 +228,16 @@ class _StreamRebuild:
                 self.task.rebuilt(self.stream, handling.states.get(self.stream))
                 self._hand_over(outputs)
         # The counts come first, too: from them it is known that there are epochs.
-        self.task.state.note(self.unit, [])
+        self.task.state.note(self.unit, self._cells())
         moved(self.task, self.stream, progress, [], self.unit)
         self.task.state.note(self.unit, self.task.late_events.forget(self.stream))
+
+    def _cells(self) -> list[Row]:
+        """The rows of the stream's cells, if it was rebuilt."""
+        if self.reason or self.handling is None or not self.task.view.cells:
+            return []
+        made = self.handling.cells.get(self.stream, {})
+        return self.task.state.cells.replace(self.stream, made, self.progress.last)
 
     def _outputs(self) -> list[Out]:
         """The records of the new epoch; sets the reason if there can be none."""

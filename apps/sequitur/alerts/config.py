@@ -20,7 +20,10 @@ def _seconds(given: object) -> float:
     return float(given) if isinstance(given, int | float) else seconds_of(str(given))
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds)]
+_LONGEST = 10_000 * 86_400
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=_LONGEST, allow_inf_nan=False)]
+Lasting = Annotated[Seconds, Field(gt=0)]
+"""Seconds, or a duration such as "10s"."""
 Topic = Annotated[str, BeforeValidator(checked_topic)]
 
 
@@ -59,9 +62,9 @@ class Action(StrictTable):
     token: str = ""
     command: tuple[str, ...] = ()
     function: str = ""
-    time_limit: Seconds = 30.0
+    time_limit: Lasting = 30.0
     most: int = Field(default=20, ge=1, le=10_000)
-    each: Seconds = 3600.0
+    each: Lasting = 3600.0
 
     @property
     def kind(self) -> str:
@@ -75,7 +78,7 @@ class Pattern(StrictTable):
 
     name: str = Field(min_length=1, max_length=100)
     count: int = Field(default=1, ge=1, le=MOST_COUNT)
-    within: Seconds = 300.0
+    within: Lasting = 300.0
     same: tuple[str, ...] = ()
     where: dict[str, str] = {}
     topics: tuple[Topic, ...] = ()

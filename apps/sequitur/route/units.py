@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 from sqlalchemy import Engine
 
-from sequitur.alerts.config import Seconds, StrictTable, first_of
+from sequitur.alerts.config import Lasting, StrictTable, first_of
 from sequitur.route.transports import Transport, open_transports
 from sequitur.route.two_phase_units import check_one_reader, check_two_phase, sql_sides
 from sequitur.route.unit_capture import UnitCapture
 from sequitur.route.unit_routing import STAGE, UnitRouting, control_topic
 from stores.db.engines import open_engine
-from stores.db.urls import read_url
+from stores.db.urls import existing, read_url
 from stores.segments import (
     BatchLimits,
     DayMarks,
@@ -48,10 +48,6 @@ if TYPE_CHECKING:
 
 ROWS = "rows"
 _ONLY_HERE = {"source": ("transport", "place"), "destination": ("transport", "address")}
-
-
-Lasting = Annotated[Seconds, Field(gt=0, allow_inf_nan=False)]
-"""Seconds, or a duration such as "10s"."""
 
 
 class Save(StrictTable):
@@ -96,9 +92,11 @@ class RouterUnits:
         data: the file's tables `transport`, `units`, `source` and `destination`.
         folder: of the file.
         reload: loads a version, where processes agree on them.
+        there: whether the ledger is only looked at, so that a file of SQLite has to be there.
 
     Raises:
         DeclarationError: what is wrong, and where.
+        UrlError: the ledger is not there.
     """
 
     def __init__(
@@ -109,6 +107,8 @@ class RouterUnits:
         data: Mapping[str, Any],
         folder: Path,
         reload: Reload | None = None,
+        *,
+        there: bool = False,
     ) -> None:
         self.name, self._site, self.rules = name, site, rules
         self.transports = open_transports(data.get("transport", {}), folder)
@@ -128,6 +128,8 @@ class RouterUnits:
                 raise DeclarationError("units: errors: parks needs segments; leave out two_phase")
             check_two_phase(data["units"], inbounds, self._outbounds())
         self.url = read_url(self._save.ledger)
+        if there:
+            existing(self.url)
         self.engine: Engine = open_engine(self.url)
         self.ledger = SegmentLedger(self.engine, name, lease_seconds=self._save.lease)
         self.store: SegmentStore
@@ -157,7 +159,7 @@ class RouterUnits:
 
     def _check_names(self) -> None:
         try:
-            for topic in self.sources if not self._save.two_phase else ():
+            for topic in self.sources:
                 for transport in self._used:
                     segment_prefix(self.name, Pair(topic, transport))
         except ValueError as error:

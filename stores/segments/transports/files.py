@@ -6,6 +6,7 @@ replaced at once. What is behind that is cut off when the next publisher begins.
 
 import asyncio
 import fcntl
+import logging
 import os
 import re
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISREG
 from typing import BinaryIO
 
 import orjson
@@ -22,6 +24,7 @@ from stores.segments.errors import DestinationDown, PublishRefused, SegmentError
 from stores.segments.files import LocalFolder
 from stores.segments.message import InboundMessage, OutboundBatch, Pair, Place
 
+logger = logging.getLogger(__name__)
 _DESTINATION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _CHUNK = 1_000_000
 _BEGINNING = 65_536
@@ -49,7 +52,8 @@ class FileInbound:
 
     async def start(self, positions: Mapping[int, int]) -> None:
         self._at = positions.get(0, 0)
-        await asyncio.to_thread(self._recognise, None)
+        if await asyncio.to_thread(self._recognise, None) is None:
+            logger.warning("%s: %s is not there yet", self.topic, self._file)
 
     async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
         while not (found := await asyncio.to_thread(self._read, self._at, most)) and seconds > 0:
@@ -69,7 +73,7 @@ class FileInbound:
         """Nothing is open."""
 
     def _recognise(self, known: str | None) -> str | None:
-        with suppress(FileNotFoundError), self._file.open("rb") as file:
+        with suppress(FileNotFoundError), self._opened() as file:
             length, _, _ = (known or "0").partition(":")
             beginning = file.read(_BEGINNING)
             if (size := os.fstat(file.fileno()).st_size) < self._at:
@@ -79,12 +83,17 @@ class FileInbound:
             return _fingerprint(beginning[: self._at])
         return known
 
+    def _opened(self) -> BinaryIO:
+        if not S_ISREG(self._file.stat().st_mode):  # a pipe would hold it up for ever
+            raise SegmentError(f"{self._file} is no file of lines")
+        return self._file.open("rb")
+
     def _another(self, how: str) -> SegmentError:
         return SegmentError(f"{self._file} {how}: it is another file; give it another topic's name")
 
     def _read(self, at: int, most: int) -> list[InboundMessage]:
         found: list[InboundMessage] = []
-        with suppress(FileNotFoundError), self._file.open("rb") as file:
+        with suppress(FileNotFoundError), self._opened() as file:
             file.seek(at)
             enough = at + _CHUNK
             while len(found) < most and at < enough:
@@ -170,12 +179,20 @@ class FileOutbound:
         self._files = files = LocalFolder(self._folder)
         self._lock = os.open(self._folder / f".{pair.topic}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who still writes is waited for
-        self._lengths, place = {}, None
-        with suppress(FileNotFoundError):
+        names = [name for name in files.names() if name.endswith(_name("", pair))]
+        try:
             confirmed = orjson.loads((self._folder / _confirmed(pair)).read_bytes())
-            self._lengths, place = confirmed["lengths"], Place(*confirmed["place"])
-        for name in files.names():
-            if name.endswith(_name("", pair)) and files.size(name) > self._lengths.get(name, 0):
+            self._lengths, found = dict(confirmed["lengths"]), confirmed["place"]
+            place = None if found is None else Place(*found)
+        except FileNotFoundError:
+            if lines := next(filter(files.size, names), None):
+                raise self._unknown(pair, f"is not there, and {lines} has lines") from None
+            self._confirm(files, pair, None, {})  # now, so that it is missing only if it was lost
+            place = None
+        except (ValueError, KeyError, TypeError):
+            raise self._unknown(pair, "is damaged") from None
+        for name in names:
+            if files.size(name) > self._lengths.get(name, 0):
                 files.cut(name, self._lengths.get(name, 0))
         return place
 
@@ -196,13 +213,25 @@ class FileOutbound:
             files.write(name, at, data)
             files.sync(name)
             lengths[name] = at + len(data)
-        confirmed, new = _confirmed(batch.pair), f"{_confirmed(batch.pair)}.new"
+        self._confirm(files, batch.pair, batch.behind, lengths)
+
+    def _confirm(
+        self, files: LocalFolder, pair: Pair, place: Place | None, lengths: dict[str, int]
+    ) -> None:
+        confirmed, new = _confirmed(pair), f"{_confirmed(pair)}.new"
+        at = None if place is None else [*place]
         files.remove(new)
-        files.write(new, 0, orjson.dumps({"place": [*batch.behind], "lengths": lengths}))
+        files.write(new, 0, orjson.dumps({"place": at, "lengths": lengths}))
         files.sync(new)
         (self._folder / new).replace(self._folder / confirmed)
         files.sync_folder()
         self._lengths = lengths
+
+    def _unknown(self, pair: Pair, what: str) -> SegmentError:
+        return SegmentError(
+            f"{self._folder / _confirmed(pair)} {what}: it says which lines are published, and "
+            "others would be cut off; put it back, or move the lines away"
+        )
 
 
 def _fingerprint(beginning: bytes) -> str:

@@ -1,15 +1,20 @@
 """Parts are killed at steps of the save store, for each pair of transports; faults are noticed."""
 
+import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from checkout.rabbitmq import RabbitMQ
 from soak_segments.__main__ import WAYS, differences, run_round
-from soak_segments.media import MEDIA, FileMedium
+from soak_segments.media import MEDIA, FileMedium, StreamMedium
 from soak_segments.part import Setting
+from stores.segments.transports.rabbitmq import RabbitLogin
+from stores.segments.transports.rabbitmq_streams import RabbitStreamOutbound
 from tests.conftest import BrokerAddress
+from tests.contracts.transports import PAIR, batch_of
 
 STORES = ("rows, postgresql", "segments, sqlite", "rows, sqlite")
 KINDS = [*MEDIA]
@@ -41,6 +46,21 @@ def test_into_and_out_of_rabbitmq_only_what_is_in_doubt_comes_again(
 ) -> None:
     rabbits = {"rabbitmq": rabbitmq_server.url, "streams": str(rabbitmq_server.stream_port)}
     short_round(number, tmp_path, kafka=broker.address, **rabbits)
+
+
+async def test_a_long_stream_is_read_to_its_end(
+    rabbitmq_server: RabbitMQ, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    servers = {"rabbitmq": rabbitmq_server.url, "streams": str(rabbitmq_server.stream_port)}
+    medium, name = StreamMedium(tmp_path, servers), unique("long")
+    await asyncio.to_thread(medium.make, [name])
+    values = [b"%d" % n for n in range(1_100)]  # a consumer that acknowledges nothing gets 1,000
+    outbound = RabbitStreamOutbound(RabbitLogin(rabbitmq_server.url), rabbitmq_server.stream_port)
+    await outbound.start(PAIR)
+    await outbound.publish(batch_of(values, name, 5_000))
+    await outbound.stop()
+    got = await asyncio.to_thread(medium.got, name, "")
+    assert [value.encode() for value, _ in got] == values
 
 
 ALL = [(0, 0), (0, 1), (1, 0), (0, 2), (0, 3), (1, 1)]

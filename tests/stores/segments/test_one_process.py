@@ -14,10 +14,12 @@ from stores.segments import (
     ErrorsAfter,
     InboundMessage,
     OutboundMessage,
+    Parking,
     PublishedIds,
     SegmentLedger,
     UnitIntake,
 )
+from stores.segments.parked_topic import ParkedTopic
 from stores.segments.published_ids import IDS, KeptId
 from tests.stores.segments.fake_disk import Crash, Fuse
 from tests.stores.segments.fake_transports import LogInbound, MemoryOutbound
@@ -163,3 +165,12 @@ def test_a_producer_s_id_is_known_within_its_window_only(engine: Engine) -> None
     )
     ids.add(owner, [])
     assert ids.among(["long", "short", "ever", "other"]) == {"long", "ever"}
+
+
+def test_a_stream_cannot_be_parked_without_segments(engine: Engine) -> None:
+    parking = Parking(engine)
+    parking.create()
+    errors, parked = ErrorsAfter("a"), ParkedTopic(parking, "orders")
+    intake = UnitIntake(LogInbound(), to_both, errors, ["a", "b"], site="s", parked=parked)
+    with pytest.raises(ValueError, match="only a SegmentConsumer parks streams"):
+        DirectConsumer(intake, SegmentLedger(engine), PublishedIds(engine), {})

@@ -1,7 +1,9 @@
 """A source that is another of its name is noticed; its long lines and deletions are not lost."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,26 @@ async def test_a_file_that_was_replaced_is_noticed_however_long_it_is(
     with pytest.raises(SegmentError, match="it is another file"):
         await one.step(0)
     assert SegmentLedger(engine).positions("orders") == {0: 16}, "nothing of it is promised"
+    file.write_text(LINES)
+    assert await one.step(0) == 4
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, partial(os.symlink, "/dev/zero")])
+async def test_what_is_no_file_of_lines_is_said_and_one_that_is_missing_is_waited_for(
+    make: Callable[[Path], None],
+    engine: Engine,
+    store: FileSegments,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file = tmp_path / "lines"
+    one = consumer(engine, store, FileInbound("orders", file))
+    assert await one.step(0) == 0
+    assert f"orders: {file} is not there yet" in caplog.text
+    make(file)
+    with pytest.raises(SegmentError, match="is no file of lines"):
+        await one.step(0)
+    file.rmdir() if file.is_dir() else file.unlink()
     file.write_text(LINES)
     assert await one.step(0) == 4
 

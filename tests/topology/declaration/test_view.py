@@ -65,7 +65,7 @@ class Async:
     ],
 )
 def test_a_handler_s_shape(handler: Any, stateful: bool, is_async: bool) -> None:
-    assert handler_shape("board", handler) == (stateful, is_async)
+    assert handler_shape("board", handler) == (1 + stateful, is_async)
 
 
 def keyword_only(event: Any, *, database: Any) -> None: ...
@@ -75,7 +75,7 @@ def keyword_only(event: Any, *, database: Any) -> None: ...
     "handler",
     [
         lambda: [],
-        lambda event, state, more: [],
+        lambda event, state, cells, more: [],
         lambda *events: [],
         keyword_only,
         lambda **fields: [],
@@ -84,7 +84,9 @@ def keyword_only(event: Any, *, database: Any) -> None: ...
 def test_a_handler_of_another_arity_is_a_mistake_that_names_the_view(handler: Any) -> None:
     with pytest.raises(DeclarationError, match=r"view 'board'.*handler") as error:
         handler_shape("board", handler)
-    assert "handler(event) or handler(event, state)" in str(error.value)
+    assert "handler(event), handler(event, state) or handler(event, state, cells)" in str(
+        error.value
+    )
 
 
 @pytest.mark.parametrize("handler", [None, 5, "handler"])

@@ -9,6 +9,7 @@ from topology.declaration.view import View
 from topology.diagnostics.audit.sequences import Sequences
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.engine.output.handling import Handling
+from topology.engine.output.live_cells import MemoryCells
 from topology.model.changes import Delete, Emit, Upsert
 from topology.model.event import Event
 
@@ -17,8 +18,8 @@ class ReplayHandling(Handling):
     """said: events with the value of their output record. messages: events with those that they
     yield, by topic. broken: events whose handler fails, with the error."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
         self.said: list[tuple[Event, bytes]] = []
         self.messages: list[tuple[Event, dict[str, list[Out]]]] = []
         self.broken: list[tuple[Event, BaseException]] = []
@@ -51,6 +52,7 @@ class HandlerReplay:
         self._next: dict[str, int | None] = {}
         self._waits: dict[str, dict[int, Event]] = {}
         self._states: dict[str, bytes] = {}
+        self._cells = MemoryCells()
         self._ready: list[Event] = []
 
     def event(self, event: Event, number: int) -> None:
@@ -82,13 +84,15 @@ class HandlerReplay:
 
     async def run(self) -> ReplayHandling:
         """Handle what is ready."""
-        handling = ReplayHandling(self.view, CommitUnit("", 0), self._states.get)
+        unit, cells = CommitUnit("", 0), self._cells
+        handling = ReplayHandling(self.view, unit, self._states.get, stored=cells)
         ready, self._ready = self._ready, []
         if self.view.is_async:
             await handling.arun(ready)
         else:
             handling.run(ready)
         self._states.update(handling.states)
+        cells.take(handling.cells)
         return handling
 
     def passed(self, stream: str, number: int) -> bool:

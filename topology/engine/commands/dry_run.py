@@ -63,7 +63,7 @@ def _prepared(state: ViewState, stream: str) -> tuple[list[Event], Handling]:
     result = step(state.ordering, _Released(state, progress), Timers(), (), resume=[stream])
     # Whatever the view does about a failure, here the first one is where it ends.
     view = replace(state.view, error=Park())
-    return result.ready, Handling(view, CommitUnit("", 0), state.stream_state)
+    return result.ready, Handling(view, CommitUnit("", 0), state.stream_state, stored=state.cells)
 
 
 def _found(state: ViewState, stream: str, handling: Handling) -> DryRun:

@@ -195,6 +195,7 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
         anew.anew = task.state.position
     if anew.epoch or anew.anew:
         rows = task.state.keep({stream: anew}, {})
+    rows += task.state.cells.forget(stream) if task.view.cells else ()
     task.state.note(unit, [*rows, *delete_rows(lost), *task.late_events.forget(stream)])
     lost += late
     return CommandResult(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import GeneratorType
 from typing import Any
 
@@ -10,6 +11,7 @@ import orjson
 from topology.declaration.view import View
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
 from topology.engine.output.failure import Failure, decided, log_failure
+from topology.engine.output.live_cells import Cells, CellSource, Kept
 from topology.engine.output.message_paths import as_json, follow
 from topology.engine.output.record_formatter import (
     OUTPUT_LIMIT,
@@ -34,6 +36,7 @@ from topology.model.changes import (
 )
 from topology.model.errors import HandlerError
 from topology.model.event import Event
+from topology.model.hop_headers import EPOCH, SEQUENCE, STREAM
 from topology.model.unwritable import unwritable
 
 FEW = 16
@@ -55,7 +58,8 @@ class Handling:
     that sets it aside; its later events are not handled. without: the events that failed, and
     that their streams go on without. too_late: those in sequence that were too late in their
     own time, and why. unrouted: the event of each message without a destination. formatter: of
-    the view's output records.
+    the view's output records. stored: the cells of a view whose handler takes them, before this
+    step. cells: stream → those that it changes.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Handling:
         state_of: Callable[[str], bytes | None],
         retried: Mapping[Event, int] = NEVER,
         formatter: RecordFormatter | None = None,
+        stored: CellSource | None = None,
     ) -> None:
         self.view = view
         self.unit = unit
@@ -73,6 +78,9 @@ class Handling:
         self.held: dict[str, Failure] = {}
         self.states: dict[str, bytes] = {}
         self.live: dict[str, Any] = {}
+        self.stored = stored if view.cells else None
+        self.cells: dict[str, Kept] = {}
+        self.live_cells: Cells | None = None
         self.processed = self.passed = self.failed = 0
         self.without: list[Event] = []
         self.formatter = formatter or RecordFormatter(view)
@@ -86,11 +94,14 @@ class Handling:
         self.too_late: list[tuple[Event, str]] = []
         self.context = NO_HEADERS
         self.refused = view.emitting.refused
+        self.hops = view.hops
 
     def run(self, ready: Iterable[Event]) -> None:
         """Handle events with a plain handler."""
         view, write, fail = self.view, self.write, self.fail
         handler, accepts = view.handler, view.accepts
+        if view.cells:
+            handler = self.with_cells
         processed = passed = 0
         state = self.state if view.stateful else None
         remaining: Iterator[Event] | None = iter(ready)
@@ -123,7 +134,7 @@ class Handling:
                 continue
             try:
                 arguments = (event, self.state(event.stream)) if stateful else (event,)
-                result = view.handler(*arguments)
+                result = (self.with_cells if view.cells else view.handler)(*arguments)
                 if hasattr(result, "__aiter__"):
                     items = await acollected(result)
                 else:
@@ -148,6 +159,13 @@ class Handling:
         raw = self.states.get(stream) or self.state_of(stream)
         self.live = state = {} if raw is None else orjson.loads(raw)
         return state
+
+    def with_cells(self, event: Event, state: dict[str, Any]) -> Any:
+        """Call a handler that takes cells too."""
+        assert self.stored is not None
+        stream = event.stream
+        self.live_cells = Cells(self.stored, stream, self.cells.setdefault(stream, {}))
+        return self.view.handler(event, state, self.live_cells)
 
     def write(self, event: Event, items: Iterable[Any]) -> None:
         """Take over what the handler yields for one event, all of it or nothing."""
@@ -192,6 +210,7 @@ class Handling:
                 raise too_large("the stream's state", state)
             if b"null" in state:
                 check_finite("the stream's state", self.live)
+        cells = self.live_cells.changed() if self.live_cells is not None else None
         if changes:
             self.emit_changes(event, changes)
         if emits:
@@ -208,6 +227,8 @@ class Handling:
             self.too_late.append((event, late))
         if state is not None:
             self.states[event.stream] = state
+        if cells:
+            self.cells[event.stream].update(cells)
         if self.context:
             self.unit.traced.append((self.view.name, event, self.context))
 
@@ -239,6 +260,8 @@ class Handling:
                     key = text_bytes(f"Emit(topic={item.topic!r})", "the key", str(key))
             elif key is not None:
                 check_message(item)
+        if self.hops and item.topic in self.hops:
+            item, colocated = self.from_event(event, item), False
         if value is not None and value.__class__ is not bytes:
             value = as_json(item)
         headers = list(item.headers) if item.headers else NO_HEADERS
@@ -251,6 +274,14 @@ class Handling:
             _check_size(item.topic, size, headers)
         outputs = self.unit.colocated if colocated else self.unit.keyed
         return outputs, item.topic, (key, value, self.unit.now, headers)
+
+    def from_event(self, event: Event, item: Emit) -> Emit:
+        """A message to another view, with the event that it comes from in its headers."""
+        headers = [(STREAM, event.stream.encode()), (SEQUENCE, b"%d" % event.sequence)]
+        epoch_of = self.formatter.epoch_of
+        if epoch_of is not None and (epoch := epoch_of(event.stream)):
+            headers.append((EPOCH, b"%d" % epoch))
+        return replace(item, headers=(*headers, *item.headers))
 
     def fail(self, event: Event, error: BaseException) -> bool:
         """Do what the view's error policy says; the stream's state is as before the event.

@@ -22,6 +22,7 @@ from topology.engine.state.rows import (
     decode_message,
     decode_note,
     decode_progress,
+    split_cell_key,
     without_state,
 )
 from topology.engine.state.work_status import decode_work_status
@@ -34,7 +35,16 @@ _STREAM = ord("p")
 _UNREADABLE = (
     ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
-_KEYS: dict[bytes, int] = {b"p": 2, b"b": 11, b"r": 11, b"d": 10, b"m": 9, b"x": 9, b"k": 17}
+_KEYS: dict[bytes, int] = {
+    b"p": 2,
+    b"b": 11,
+    b"r": 11,
+    b"d": 10,
+    b"m": 9,
+    b"x": 9,
+    b"k": 17,
+    b"s": 4,
+}
 """The first byte of a key → how many it has at least."""
 
 
@@ -62,6 +72,8 @@ def foreign(key: bytes | None, value: bytes | None) -> str:
             if value is not None and not isinstance(orjson.loads(value)["function"], str):
                 raise ValueError("it is no intent")
             return "" if len(key) == 17 else "no row has such a key"
+        if known == b"s":
+            return _cell(key, value)
         end = None if known in b"pd" else -9
         stream = key[9 if known == b"d" else 1 : end].decode()
         if "\0" in stream or (end and key[end]):
@@ -106,6 +118,18 @@ def _progress(value: bytes) -> None:
         _whole(number, 0)
     if not isinstance(progress.held, bool) or not pairs:
         raise ValueError("it is no progress")
+
+
+def _cell(key: bytes, value: bytes | None) -> str:
+    stream, own = split_cell_key(key)
+    if not stream or not own:
+        return "no row has such a key"
+    if value is not None:
+        at, *values = orjson.loads(value)
+        _whole(at)
+        if [type(each) is list and len(each) < 2 for each in values] != [True, True]:
+            raise ValueError("it is no cell")
+    return ""
 
 
 def _message(value: bytes) -> None:

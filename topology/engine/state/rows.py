@@ -11,6 +11,7 @@
 | `c` | the view's counts in this partition, as JSON |
 | `l` | how late events came, as JSON; see `lateness.py` |
 | `k` + offset + time (8 bytes each, big-endian, ns) | an intent of a compensation, as JSON |
+| `s` + stream + NUL + key | a cell of the stream's state; see `cells.py` |
 | `h` | of a view with workers: what is done, also ahead of what is not; see `encode_holes` |
 | `w` | of a view with workers: how its ordering manager stands; see `work_status.py` |
 | `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
@@ -66,6 +67,22 @@ def buffer_key(stream: str, sequence: int) -> bytes:
 def buffer_range(stream: str) -> tuple[bytes, bytes]:
     """The key range of the events of a stream that wait."""
     return b"b" + stream.encode() + b"\0", b"b" + stream.encode() + b"\1"
+
+
+def cell_key(stream: str, key: str) -> bytes:
+    """Return the key of a cell of a stream's state."""
+    return b"s" + stream.encode() + b"\0" + key.encode()
+
+
+def cell_range(stream: str) -> tuple[bytes, bytes]:
+    """The key range of a stream's cells."""
+    return b"s" + stream.encode() + b"\0", b"s" + stream.encode() + b"\1"
+
+
+def split_cell_key(key: bytes) -> tuple[str, str]:
+    """(stream, key) of a cell's key."""
+    stream, _, own = key[1:].partition(b"\0")
+    return stream.decode(), own.decode()
 
 
 def late_key(stream: str, sequence: int) -> bytes:

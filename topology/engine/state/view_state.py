@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
+from topology.engine.state.cells import StoredCells
 from topology.engine.state.lateness import decode_lateness
 from topology.engine.state.plausible import ALWAYS, bound
 from topology.engine.state.positions import decode_positions
@@ -36,7 +37,7 @@ from topology.model.errors import Malformed
 from topology.model.event import Event, event_of
 from topology.model.partition_table import PartitionTable, Row
 from topology.sequencer.memory_budget import Budget, Unloads
-from topology.sequencer.progress import Progress
+from topology.sequencer.progress import Progress, last_of
 from topology.sequencer.sequencer import LAST, Step
 from topology.sequencer.timers import Timers
 
@@ -84,6 +85,7 @@ class ViewState(Unloads):
         self._previous: dict[str, int | Progress] = {}
         self._recent_states: dict[str, bytes | None] = {}
         self._previous_states: dict[str, bytes | None] = {}
+        self.cells = StoredCells(table, lambda stream: last_of(self.progress(stream)))
         self.counts = decode_counts(table.get(COUNTS))
         self.position = 0
         # Up to where the row of the counts says that they count; None where there is none. What a
@@ -241,6 +243,7 @@ class ViewState(Unloads):
         if len(self._recent) >= CACHED:
             self._previous, self._recent = self._recent, {}
             self._previous_states, self._recent_states = self._recent_states, {}
+        self.cells.age()
 
     def keep(self, changed: dict[str, int | Progress], states: dict[str, bytes]) -> list[Row]:
         """Take progress and states over into memory. Returns the rows of the streams that moved.

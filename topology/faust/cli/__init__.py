@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from topology.faust.cli import audit, inspect, operate, side_topics, topics
+from topology.faust.cli import audit, inspect, operate, processes, side_topics, topics
 from topology.faust.cli.suggesting import suggest_commands
 
 
@@ -10,6 +10,7 @@ def register(app: Any) -> None:
     """Add all commands to an app's command line."""
     for commands in (inspect, audit, side_topics, operate, topics):
         commands.register(app)
+    processes.register()
     suggest_commands()
 
 

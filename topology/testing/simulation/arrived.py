@@ -107,7 +107,9 @@ class ArrivalReader:
 
     def _parse(self, source: Source, place: tuple[str, int], at: int, out: Out) -> Parsed | str:
         key, value, timestamp, headers = out
-        content = (place[0], key, value, *headers)
+        content: tuple[object, ...] = (place[0], key, value, *headers)
+        if source.fed_by:
+            content = (*place, at, *content)  # its sequence is the offset
         parsed = self._parsed.get(content)
         if parsed is None:
             message = Record(*place, at, key, value, headers, timestamp)

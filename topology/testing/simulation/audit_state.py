@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from topology.declaration.orders import StreamOrder
 from topology.declaration.view import View
+from topology.engine.state.cells import decode_cell
 from topology.engine.state.rows import (
     COUNTS,
     buffer_key,
     decode_note,
     decode_progress,
     split_buffer_key,
+    split_cell_key,
 )
 from topology.model.counts import Counts, decode_counts
 from topology.sequencer.progress import Progress, last_of
@@ -74,6 +76,12 @@ def state_errors(
         elif key[:1] == b"p":
             found, state = decode_progress(row)
             progress[key[1:].decode()] = last_of(found), state
+    cells: dict[str, dict[str, bytes | None]] = {}
+    for key, row in rows.items():
+        if key[:1] == b"s":
+            stream, name = split_cell_key(key)
+            if (value := decode_cell(row, progress.get(stream, (0, None))[0])) is not None:
+                cells.setdefault(stream, {})[name] = value
     for stream, wanted in streams.items():
         at, state = progress.pop(stream, (None, None))
         held = task.state.progress(stream)
@@ -89,9 +97,12 @@ def state_errors(
                 f"of {stream} {sorted(waiting)} wait in the table and {in_memory} in memory, "
                 f"not {sorted(wanted.waiting)}"
             )
+        found_cells = {at: task.state.cells.get(stream, at) for at in task.state.cells.keys(stream)}
+        if found_cells != wanted.expected.cells or cells.pop(stream, {}) != found_cells:
+            wrong.append(f"{stream} has the cells {found_cells}, not {wanted.expected.cells}")
         if state != wanted.expected.state:
             wrong.append(f"{stream} has the state {state!r}, not {wanted.expected.state!r}")
-    wrong += [f"stream {stream} never came" for stream in {**waits, **progress}]
+    wrong += [f"stream {stream} never came" for stream in {**waits, **progress, **cells}]
     return [f"{view.name}/{partition}: {each}" for each in wrong]
 
 

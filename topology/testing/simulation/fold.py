@@ -11,6 +11,7 @@ from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.failure import decided
 from topology.engine.output.handling import Handling
+from topology.engine.output.live_cells import MemoryCells
 from topology.model.event import Event, Message
 from topology.testing.awaited import complete
 
@@ -23,9 +24,9 @@ class Expected:
     """One stream in one view. outputs: (sequence, value) of its records, in sequence.
 
     emits: the messages to other topics, in order. state: its dictionary as JSON, None if it has
-    none. failed: the sequences whose handler failed → how often it was called. parked: the last
-    of these, where the stream ends by the view's error policy. too_late: those that were late in
-    their own time.
+    none. cells: its cells, likewise. failed: the sequences whose handler failed → how often it was
+    called. parked: the last of these, where the stream ends by the view's error policy. too_late:
+    those that were late in their own time.
     """
 
     outputs: list[tuple[int, bytes]] = field(default_factory=list)
@@ -36,6 +37,7 @@ class Expected:
     passed: int = 0
     parked: int | None = None
     too_late: list[int] = field(default_factory=list)
+    cells: dict[str, bytes | None] = field(default_factory=dict)
 
 
 class _Failing:
@@ -59,7 +61,7 @@ class _Failing:
 
 def fold(view: View, messages: Iterable[Message]) -> Expected:
     """The fold of a stream's messages, which are in sequence and of which none is malformed."""
-    result = Expected()
+    result, cells = Expected(), MemoryCells()
     failing = _Failing(view.error)
     view = replace(view, error=failing)
     for message in messages:
@@ -69,7 +71,7 @@ def fold(view: View, messages: Iterable[Message]) -> Expected:
         event = Event(stream, sequence, kind, content, message, message.timestamp)
         unit = CommitUnit(message.topic, message.partition)
         states = {stream: result.state}
-        handling = Handling(view, unit, states.get)
+        handling = Handling(view, unit, states.get, stored=cells)
         if view.is_async:
             complete(handling.arun([event]))
         else:
@@ -79,6 +81,7 @@ def fold(view: View, messages: Iterable[Message]) -> Expected:
         result.passed += handling.passed
         result.too_late += [sequence] * len(handling.too_late)
         result.state = handling.states.get(stream, result.state)
+        cells.take(handling.cells)
         if handling.failed:
             result.failed[sequence] = failing.attempts
             if failing.parks:
@@ -91,4 +94,5 @@ def fold(view: View, messages: Iterable[Message]) -> Expected:
             for topic, records in topics.items():
                 for key, value, _, headers in records:
                     result.emits.append((topic, key, value, tuple(headers)))
+        result.cells = {key: cells.get(stream, key) for key in cells.keys(stream)}
     return result

@@ -49,6 +49,8 @@ def test_a_file_is_patterns_and_actions(tmp_path: Path) -> None:
         ("count = 10", "count = 0", "pattern.0.count"),
         ('"127.0.0.1:25"', '"127.0.0.1"', "smtp is host:port, such as"),
         ('"5m"', '"soon"', "pattern.0.within: .*write a number and its unit"),
+        *(('"5m"', wrong, "pattern.0.within: Input should be") for wrong in ("0", "-1", "nan")),
+        *(('"1h"', wrong, "pattern.0.quiet: Input should be") for wrong in ("inf", "-1")),
         ('["mail"]', '["mial"]', "did you mean 'mail'"),
         ('topics = ["shop.errors"]', 'topics = ["other"]', "not among the file's topics"),
         ('smtp = "127.0.0.1:25"', "", "one of smtp, webhook, command and function"),

@@ -165,6 +165,7 @@ async def test_whoever_is_killed_each_line_comes_in_order_and_only_a_queue_repea
     assert list(dict.fromkeys(orjson.loads(each.body)["n"] for each in found)) == [*range(LINES)]
     assert len(once) == LINES, "what is repeated has the same id"
     assert all(each.headers["sequitur-rules"] == "1" for each in found)
+    assert {each.delivery_mode for each in found} == {aio_pika.DeliveryMode.PERSISTENT}
     assert units.ledger.own_end("lines", "test") is not None, "SIGTERM lets go at once"
 
 
@@ -212,6 +213,17 @@ def test_damage_is_listed_and_skipped_for_a_reason_that_is_kept(
         rows = ledger.execute("SELECT router, name, start, reason FROM sequitur_skipped_damage")
         assert rows.fetchall() == [("shop", name, 0, "a copy was lost, too")]
     assert main([*skip, "--reason", "again"]) == 2, "there is no damage any more"
+
+
+def test_a_ledger_that_is_not_there_is_mistyped_and_nothing_is_well(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    router = written(tmp_path)
+    for verb in ("segments", "parked"):
+        assert main(["route", verb, str(router)]) == 2
+        assert "there is no such file" in caplog.text
+        caplog.clear()
+    assert not (tmp_path / "ledger.db").exists()
 
 
 def test_a_pair_that_stops_stops_no_other_and_goes_on_once_it_is_mended(

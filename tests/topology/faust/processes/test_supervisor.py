@@ -1,0 +1,60 @@
+"""The supervisor's ends, with processes that are no workers."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from topology.faust.processes import Supervisor, restarts, supervisor
+
+
+def run(command: str, until: Path | None = None, count: int = 2) -> int:
+    """The status of a supervisor of shell commands; it is ended once the file has `count` lines."""
+
+    async def supervise() -> int:
+        made = Supervisor(["sh", "-c", command], count)
+        running = asyncio.create_task(made.run())
+        if until is not None:
+            while not (until.exists() and len(until.read_text().splitlines()) >= count):
+                await asyncio.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return await running
+
+    return asyncio.run(asyncio.wait_for(supervise(), 120))
+
+
+def test_who_dies_again_and_again_ends_all(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(restarts, "FIRST", 0.001)
+    first = "case $SEQUITUR_NUMBERED in 1:*) echo no luck; exit 3;; esac; exec sleep 1000"
+    assert run(first) == 2
+    found = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert len(found) == restarts.MOST - 1
+    assert "worker 1 ended with status 3" in found[0]
+    assert "for the 5th time in a row: all workers end" in caplog.records[-1].getMessage()
+    assert capfd.readouterr().err.count("worker-1 | no luck\n") == restarts.MOST
+
+
+def test_told_to_end_all_end_and_nothing_is_started_again(tmp_path: Path) -> None:
+    file = tmp_path / "started"
+    assert run(f"trap 'exit 0' TERM; echo >> {file}; while :; do sleep 0.01; done", file) == 0
+    assert len(file.read_text().splitlines()) == 2
+
+
+def test_who_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "LAST", 0.1)
+    file = tmp_path / "started"
+    assert run(f"trap '' TERM; echo >> {file}; exec sleep 1000", file) == 2
+
+
+def test_what_cannot_be_started_is_tried_again_and_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(restarts, "FIRST", 0.001)
+    assert asyncio.run(Supervisor(["/no/such/program"], 1).run()) == 2
+    assert "worker 1 could not be started" in caplog.records[-1].getMessage()

@@ -1,0 +1,228 @@
+"""Folds by key: over all streams, whatever the order of arrival."""
+
+from collections import Counter, defaultdict
+from datetime import datetime
+from itertools import count as count_from
+from itertools import takewhile
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.topology.torn_units import TornUnits, but_counts
+from topology import Inspector, Topology, TopologyTestDriver, advance, rebuild_stream, skip
+from topology.model.errors import DeclarationError
+from topology.spark.supported import check_supported
+from topology.testing import Simulator
+from topology.testing.simulation.schedule import Schedule
+from topology.verbs import (
+    Aggregate,
+    count,
+    events,
+    hopping,
+    least,
+    mean,
+    most,
+    session,
+    total,
+    tumbling,
+)
+
+HOUR = 3600
+Body = dict[str, Any]
+
+
+def flights(**options: Any) -> Topology:
+    graph = Topology("flights")
+    source = graph.source("moves", inspector=Inspector("tail", "number"), partitions=2)
+    moves = events(graph, source, time=lambda move: move["time"])
+    out = moves.filter(lambda move: move["kind"] == "OUT")
+    hours = out.by(lambda move: move["origin"]).window(tumbling(HOUR))
+    hours.fold(mean(lambda move: move["delay"]), name="airport_hour", **options).to_rows("hours")
+    return graph
+
+
+def move(tail: str, number: int, origin: str, time: float, delay: float = 0.0) -> Body:
+    return {
+        "tail": tail, "number": number, "kind": "OUT", "origin": origin, "time": time,
+        "delay": delay,
+    }  # fmt: skip
+
+
+def rows(driver: TopologyTestDriver, table: str = "hours") -> dict[tuple[Any, ...], Any]:
+    return {
+        (row["key"], int(row["start"].timestamp()) if "start" in row else None): (
+            row["value"], row["missing"],
+        )
+        for row in driver.table(table).values()
+    }  # fmt: skip
+
+
+MOVES = [
+    move("N1", 1, "JFK", 10, 0.1), move("N1", 2, "LGA", 4000, 3.0), move("N1", 3, "JFK", 9000),
+    move("N2", 1, "JFK", 20, 0.2), move("N2", 2, "JFK", 3599, 1e16),
+    move("N2", 3, "EWR", 3600, 1.0),
+]  # fmt: skip
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(MOVES), st.lists(st.sampled_from(MOVES), max_size=3))
+def test_a_table_by_key_is_the_same_whatever_the_order_of_arrival(
+    arrived: list[Body], twice: list[Body]
+) -> None:
+    driver = TopologyTestDriver(flights())
+    for each in [*arrived, *twice]:
+        driver.pipe("moves", each)
+    assert rows(driver) == {
+        ("JFK", 0): ((0.1 + 0.2 + 1e16) / 3, 0), ("JFK", 7200): (0.0, 0),
+        ("LGA", 3600): (3.0, 0), ("EWR", 3600): (1.0, 0),
+    }  # fmt: skip
+    assert driver.audit(contents=True).sound
+
+
+def test_least_most_total_and_count_by_key_without_windows() -> None:
+    graph = Topology("flights")
+    source = graph.source("moves", inspector=Inspector("tail", "number"))
+    by = events(graph, source).by(lambda move: move["origin"])
+    by.fold(count(), name="moves_of").to_rows("moves_of")
+    by.fold(least(lambda move: move["delay"]), name="least").to_rows("least")
+    by.fold(most(lambda move: move["tail"]), name="most").to_rows("most")
+    by.fold(total(lambda move: move["delay"]), name="total").to("totals", lambda row: row.value)
+    driver = TopologyTestDriver(graph)
+    for each in MOVES:
+        driver.pipe("moves", each)
+    assert rows(driver, "moves_of") == {
+        ("JFK", None): (4, 0), ("LGA", None): (1, 0), ("EWR", None): (1, 0),
+    }  # fmt: skip
+    assert rows(driver, "least")["JFK", None] == (0.0, 0)
+    assert rows(driver, "most")["JFK", None] == ("N2", 0)
+    (*_, last) = [record for record in driver.read("totals") if record.key == b"JFK"]
+    assert float(last.value or b"") == 1e16
+
+
+def test_hopping_windows_by_key() -> None:
+    graph = Topology("flights")
+    source = graph.source("moves", inspector=Inspector("tail", "number"))
+    moves = events(graph, source, time=lambda move: move["time"])
+    by = moves.by(lambda move: move["origin"]).window(hopping(2 * HOUR, HOUR))
+    by.fold(count(), name="hours_of").to_rows("hours_of")
+    driver = TopologyTestDriver(graph)
+    driver.pipe("moves", move("N1", 1, "JFK", 4000))
+    assert rows(driver, "hours_of") == {("JFK", 0): (1, 0), ("JFK", 3600): (1, 0)}
+
+
+def test_missing_by_key_is_what_was_given_up_right_before() -> None:
+    driver = TopologyTestDriver(flights(gap=skip(after=10)))
+    driver.pipe("moves", move("N1", 1, "JFK", 10))
+    driver.pipe("moves", move("N1", 4, "LGA", 20))
+    driver.advance(11)
+    assert rows(driver) == {("JFK", 0): (0.0, 0), ("LGA", 0): (0.0, 2)}
+
+
+def test_a_late_event_with_rebuild_stream_gives_the_table_of_an_in_order_run() -> None:
+    def run(order: list[int]) -> dict[tuple[Any, ...], Any]:
+        driver = TopologyTestDriver(flights(gap=skip(after=10), late=rebuild_stream()))
+        for at in order:
+            driver.pipe("moves", MOVES[at])
+            driver.advance(11)
+        return rows(driver)
+
+    assert run([0, 2, 3, 4, 5, 1]) == run([0, 1, 2, 3, 4, 5])
+
+
+def test_an_event_without_a_key_fails_with_the_remedy() -> None:
+    driver = TopologyTestDriver(flights(error=advance()), strict=False)
+    driver.pipe("moves", {**MOVES[0], "origin": None})
+    (report,) = driver.read_json("flights.errors")
+    assert "filter" in report["error"]
+
+
+def test_what_cannot_be_combined_in_any_order_is_refused() -> None:
+    graph = Topology("flights")
+    source = graph.source("moves", inspector=Inspector("tail", "number"))
+    moves = events(graph, source, time=lambda move: move["time"])
+    by = moves.by(lambda move: move["origin"])
+    own: Any = Aggregate(list, lambda kept, event: [*kept, event], lambda kept: kept)
+    with pytest.raises(DeclarationError, match="merge"):
+        by.fold(own, name="own")
+    with pytest.raises(DeclarationError, match="sessions of several streams"):
+        by.window(session(60))
+    with pytest.raises(DeclarationError, match="reopen"):
+        by.fold(count(), name="n", closes="Sold", retention=60, reopen="start")
+    with pytest.raises(DeclarationError, match="when events happened"):
+        events(graph, source).by(str).window(tumbling(60))
+
+
+def test_nobody_else_writes_to_the_topic_between_the_views() -> None:
+    graph = flights()
+    with pytest.raises(DeclarationError, match="airport_hour"):
+        graph.view("x", of="moves", handler=lambda event: [], emits=["flights.airport_hour.by-key"])
+    with pytest.raises(DeclarationError, match="belongs to source"):
+        graph.source("flights.airport_hour.by-key", inspector=Inspector("a", "b"))
+
+
+def test_describe_shows_the_hop_and_spark_refuses_it() -> None:
+    graph = flights()
+    text, picture = str(graph.describe()), graph.describe().mermaid()
+    assert "flights.airport_hour.by-key (from view airport_hour-by, by key" in text
+    assert "v_airport_hour_by --> t_flights_airport_hour_by_key" in picture
+    with pytest.raises(DeclarationError, match="no topic between views"):
+        check_supported(graph)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_table_by_key_is_right_whatever_dies_between_the_hops(guarantee: Any) -> None:
+    def messages(seed: int) -> list[Any]:
+        chance = Random(seed)
+        return [
+            ("moves", move(f"N{tail}", number, chance.choice("ABC"), chance.randrange(9000)))
+            for number in range(1, 6)
+            for tail in (1, 2, 3)
+        ]
+
+    graph = Topology("flights")
+    source = graph.source("moves", inspector=Inspector("tail", "number"), partitions=2)
+    moves = events(graph, source, time=lambda move: move["time"])
+    by = moves.by(lambda move: move["origin"]).window(tumbling(HOUR))
+    by.fold(count(), name="hours_of").to_rows("hours_of")
+    simulator = Simulator(graph, messages, guarantee=guarantee, runner=TornUnits)
+    audit = simulator._audit.errors
+    simulator._audit.errors = lambda run: [*but_counts(audit(run)), *_wrong_counts(run)]  # type: ignore[method-assign]
+    report = simulator.run(range(100))
+    assert report.handled
+
+
+def _wrong_counts(run: Schedule) -> list[str]:
+    """How the table differs from what arrived without a gap."""
+    came: dict[str, dict[int, Body]] = defaultdict(dict)
+    said: dict[tuple[str, int], int] = {}
+    for number in range(2):
+        log = run.world.log
+        for _, value, _, _ in log.partition(("moves", number)).committed():
+            body = orjson.loads(value or b"")
+            came[body["tail"]][body["number"]] = body
+        for _, value, _, _ in log.partition(("flights.hours_of", number)).committed():
+            for change in orjson.loads(value or b"")["changes"]:
+                start = datetime.fromisoformat(change["key"]["start"]).timestamp()
+                said[change["key"]["key"], int(start)] = change["values"]["value"]
+    wanted: Counter[tuple[str, int]] = Counter()
+    for moves in came.values():
+        for number in takewhile(moves.__contains__, count_from(1)):
+            wanted[moves[number]["origin"], moves[number]["time"] // HOUR * HOUR] += 1
+    return [] if said == wanted else [f"the table says {said}, not {dict(wanted)}"]
+
+
+def test_counts_by_key_are_the_sum_over_streams() -> None:
+    chance, driver = Random(5), TopologyTestDriver(flights())
+    sent = [
+        move(f"N{tail}", number, chance.choice("ABC"), chance.randrange(9000), chance.random())
+        for tail in range(20) for number in range(1, 11)
+    ]  # fmt: skip
+    chance.shuffle(sent)
+    for each in sent:
+        driver.pipe("moves", each)
+    wanted = Counter((each["origin"], each["time"] // HOUR * HOUR) for each in sent)
+    assert rows(driver).keys() == wanted.keys()
