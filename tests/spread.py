@@ -28,7 +28,6 @@ SHARED = {
         "tests/apps/sequitur/console/test_parts.py",
         "tests/apps/sequitur/console/test_reports.py",
         "tests/apps/sequitur/console/test_streams.py",
-        "tests/apps/sequitur/console/test_view.py",
     ),
     "the second site's broker": (
         "tests/apps/sequitur/sites/test_commands.py",

@@ -1,9 +1,17 @@
 """The pages about what runs beside the topology, each on a real part."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.apps.sequitur.console.conftest import act, part, picture, table
+from tests.apps.sequitur.console.conftest import (
+    Operated,
+    act,
+    part,
+    picture,
+    table,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -13,21 +21,24 @@ def fill(page: Page, within: str, **fields: str) -> None:
         part(page, within).get_by_label(label.replace("_", " "), exact=False).first.fill(text)
 
 
-def test_read_store_shows_lag_dead_records_and_rows(signed_in: Page) -> None:
+def test_read_store_shows_lag_dead_records_and_rows(signed_in: Page, operated: Operated) -> None:
     page = signed_in
-    page.get_by_role("link", name="Read store", exact=True).click()
+    page.goto(f"{operated.url}/read-store")
     expect(page.get_by_text("1 dead record")).to_be_visible()
     expect(table(page, "Output topics")).to_contain_text(".small")
     rows = table(page, "Table small")
     expect(rows).to_contain_text("<b>a row</b>")
     expect(page.locator("main b")).to_have_count(0)
     act(page, part(page, "Dead records"), "Remove", "1 dead record removed")
-    expect(page.get_by_text("1 dead record")).to_be_visible()  # that it was dead stays counted
+    expect(page.get_by_text("removed 1 of them: a test")).to_contain_text(": ann by ")
+    expect(page.get_by_text("; 1 dead record")).to_be_visible()  # that it was dead stays counted
 
 
-def test_delivery_shows_what_waits_and_releases_what_is_parked(signed_in: Page) -> None:
+def test_delivery_shows_what_waits_and_releases_what_is_parked(
+    signed_in: Page, operated: Operated
+) -> None:
     page = signed_in
-    page.get_by_role("link", name="Delivery", exact=True).click()
+    page.goto(f"{operated.url}/delivery")
     expect(part(page, "Outbox and relay")).to_contain_text("topic orders: 1 message waits")
     inbox = page.get_by_role("region", name="warehouse: parked")
     expect(inbox).to_contain_text("orders A-17: sequence 1 failed 1 time")
@@ -38,11 +49,14 @@ def test_delivery_shows_what_waits_and_releases_what_is_parked(signed_in: Page) 
     fill(page, "A parked stream of inbox", Topic="orders", Stream="A-17")
     act(page, form, "Unpark", "goes on behind 1", would="")
     expect(inbox).to_contain_text("In order.")
+    told = page.get_by_role("region", name="warehouse: commands")
+    expect(told).to_contain_text("unpark orders A-17 at sequence 1: a test")
+    expect(told).to_contain_text("ann by ")
 
 
-def test_units_are_shown_and_parked_with_who_and_why(signed_in: Page) -> None:
+def test_units_are_shown_and_parked_with_who_and_why(signed_in: Page, operated: Operated) -> None:
     page = signed_in
-    page.get_by_role("link", name="Units", exact=True).click()
+    page.goto(f"{operated.url}/units")
     units = part(page, "Units of")
     expect(units).to_contain_text("order-7: ")
     fill(page, "A unit of", Unit="order-7")
@@ -52,17 +66,19 @@ def test_units_are_shown_and_parked_with_who_and_why(signed_in: Page) -> None:
 
 
 def test_a_router_is_shown_a_message_is_explained_and_rules_are_loaded_again(
-    signed_in: Page,
+    signed_in: Page, operated: Operated
 ) -> None:
     page = signed_in
-    page.get_by_role("link", name="Routing", exact=True).click()
+    page.goto(f"{operated.url}/routing")
     expect(page.get_by_role("region", name="router.toml: rules, processes")).to_contain_text(
         "heard, routes by rules"
     )
+    expect(page.get_by_text("rule all: fired 1 times")).to_be_visible()
     way = page.get_by_role("region", name="router.toml: the way of a message")
     way.get_by_label("Message").fill('{"gate": "A1"}')
     way.get_by_role("button", name="Explain").click()
     expect(way).to_contain_text("rule all fired")
+    picture(page, "console-routing")
     parked = page.get_by_role("region", name="router.toml: parked streams")
     expect(parked).to_contain_text("=r")
     rules = page.get_by_role("region", name="router.toml: rules", exact=False).last
@@ -73,9 +89,11 @@ def test_a_router_is_shown_a_message_is_explained_and_rules_are_loaded_again(
     act(page, form, "Unpark", "1 stream went on", would="")
 
 
-def test_sites_are_shown_and_a_takeover_that_cannot_be_says_why(signed_in: Page) -> None:
+def test_sites_are_shown_and_a_takeover_that_cannot_be_says_why(
+    signed_in: Page, operated: Operated
+) -> None:
     page = signed_in
-    page.get_by_role("link", name="Sites", exact=True).click()
+    page.goto(f"{operated.url}/sites")
     expect(page.get_by_role("region", name="sites.toml: who answers")).to_contain_text(
         "kennedy does not answer"
     )
@@ -89,9 +107,11 @@ def test_sites_are_shown_and_a_takeover_that_cannot_be_says_why(signed_in: Page)
     expect(dialog.get_by_role("button", name="Take over")).to_be_disabled()
 
 
-def test_what_was_published_is_found_previewed_and_replayed(signed_in: Page) -> None:
+def test_what_was_published_is_found_previewed_and_replayed(
+    signed_in: Page, operated: Operated
+) -> None:
     page = signed_in
-    page.get_by_role("link", name="Replay", exact=True).click()
+    page.goto(f"{operated.url}/replay")
     search = page.get_by_role("region", name="replay.toml: search")
     search.get_by_label("Conditions").fill("tail=N1")
     search.get_by_role("button", name="Timeline").click()
@@ -105,7 +125,23 @@ def test_what_was_published_is_found_previewed_and_replayed(signed_in: Page) -> 
     expect(shown).to_contain_text('value: {"leg": 1}')
     form = page.get_by_role("region", name="replay.toml: preview")
     form.get_by_label("Conditions").fill("tail=N1")
-    form.get_by_label("To: TARGET").fill("again")
+    form.get_by_label("To: TARGET").fill(f"{operated.worker.prefix}.again")
     act(page, form, "Preview", "5", would="")
     replays = page.get_by_role("region", name="replay.toml: replays")
     expect(replays).to_contain_text("previewed")
+    (number,) = re.findall(r"\b[0-9a-f]{12}\b", replays.inner_text())
+    one = page.get_by_role("region", name="replay.toml: a replay")
+    one.get_by_label("Id").fill(number)
+    for name, state in (("Start", "running"), ("Pause", "paused"), ("Resume", "running")):
+        act(page, one, f"{name} replay", "", would="")
+        expect(replays).to_contain_text(state)
+    with operated.replay_server():
+        expect(replays).to_contain_text("done")
+        expect(replays).to_contain_text("5")
+    assert operated.worker.count("again") == 5
+    act(page, form, "Preview", "5", would="")
+    expect(replays).to_contain_text("previewed")
+    (number,) = {*re.findall(r"\b[0-9a-f]{12}\b", replays.inner_text())} - {number}
+    one.get_by_label("Id").fill(number)
+    act(page, one, "Cancel replay", "", would="")
+    expect(replays).to_contain_text("cancelled")
