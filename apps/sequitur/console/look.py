@@ -7,7 +7,7 @@ header { background: #1e3a5f !important; }
 h1 { font-size: 1.6rem; line-height: 2rem; margin: 0; }
 h2 { font-size: 1.15rem; font-weight: 600; line-height: 1.6rem; margin: 1.2rem 0 .3rem; }
 a { color: inherit; }
-.q-btn--outline { color: inherit !important; }
+.q-btn.q-btn--outline { color: inherit !important; }
 :focus-visible { outline: 3px solid #f59e0b; outline-offset: 2px; }
 pre, .mono { font-family: ui-monospace, monospace; font-size: .85rem; white-space: pre-wrap;
   overflow-wrap: anywhere; margin: 0; }

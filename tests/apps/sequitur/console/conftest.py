@@ -6,9 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -25,7 +23,7 @@ from playwright.sync_api import (
 )
 
 from checkout import chromium
-from tests.apps.sequitur.console.parts import SECRET, fill_read_store, parts_of, replay_server
+from tests.apps.sequitur.console.parts import SECRET, fill_read_store, parts_of
 from tests.conftest import BrokerAddress
 from tests.topology.faust.worker_process import Worker
 
@@ -105,36 +103,6 @@ def picture(page: Page, name: str) -> None:
         page.screenshot(path=Path(folder) / f"{name}.png")
 
 
-# Of each text that is seen: its contrast with what is behind it, as WCAG 2 has it.
-_FAINT = """() => {
-  const rgb = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
-  const light = (c) => { const [r, g, b] = c.slice(0, 3).map((v) => (v /= 255) <= 0.03928
-    ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const behind = (e) => { for (; e; e = e.parentElement) {
-    const c = rgb(getComputedStyle(e).backgroundColor);
-    if (c.length === 3 || c[3] > 0.5) return c; } return [255, 255, 255]; };
-  const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) {
-    const e = texts.currentNode.parentElement, text = texts.currentNode.data.trim();
-    if (!text || !e.checkVisibility() || e.closest("svg, script, style, [aria-hidden], [disabled]"))
-      continue;
-    if (e.closest(".q-icon, .q-skip-link, .disabled")) continue;
-    const style = getComputedStyle(e), one = light(rgb(style.color)), two = light(behind(e));
-    const ratio = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
-    if (ratio < 4.5) found.push(`${text.slice(0, 40)}: ${style.color} on ${behind(e)}`);
-  }
-  return [...new Set(found)];
-}"""
-
-
-def assert_legible(page: Page) -> None:
-    """In light and in dark, each text can be told from what is behind it."""
-    for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)
-        expect(page.locator("body")).to_have_class(re.compile(f"body--{scheme}"))
-        assert page.evaluate(_FAINT) == [], scheme
-
-
 def tab_to(page: Page, name: str) -> None:
     """Go to what has a name by the Tab key alone."""
     asked = "document.activeElement.getAttribute('aria-label') || document.activeElement.innerText"
@@ -158,7 +126,6 @@ class Operated:
     url: str
     environment: dict[str, str]
     mended: Path
-    replay_server: Callable[[], AbstractContextManager[None]]
     outside: list[str] = field(default_factory=list)
 
 
@@ -191,7 +158,7 @@ def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) ->
         worker.wait("late", 1)
         fill_read_store(worker, folder)
         url = _address(console, log)
-        yield Operated(worker, url, told, mended, partial(replay_server, worker, folder))
+        yield Operated(worker, url, told, mended)
         console.terminate()
         assert console.wait(60) == 0, log.read_text()
         assert "Traceback" not in log.read_text(), log.read_text()

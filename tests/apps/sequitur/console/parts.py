@@ -1,8 +1,6 @@
 """What runs beside the worker of the console's tests: one of each kind that has a page."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,7 +83,7 @@ def parts_of(worker: Worker, folder: Path) -> Parts:
     for file, text in (("router", ROUTER), ("sites", SITES), ("replay", REPLAY)):
         (folder / f"{file}.toml").write_text(text.format(**places))
     admin = AdminClient({"bootstrap.servers": worker.broker})
-    topics = [NewTopic(f"{name}.{each}", 1, 1) for each in ("routed", "out", "units", "again")]
+    topics = [NewTopic(f"{name}.{each}", 1, 1) for each in ("routed", "out", "units")]
     for made in admin.create_topics(topics).values():
         made.result()
     worker.send((b"r", b"no JSON"), (b"r", b'{"gate": "A1"}'), topic="routed")
@@ -111,19 +109,6 @@ def parts_of(worker: Worker, folder: Path) -> Parts:
         "--replay": f"{folder}/replay.toml",
     }
     return Parts([word for option in options.items() for word in option], processes)
-
-
-@contextmanager
-def replay_server(worker: Worker, folder: Path) -> Iterator[None]:
-    """What carries replays out, for a while."""
-    words = ["sequitur", "replay", "serve", str(folder / "replay.toml")]
-    environment = {**worker.environment, "SEQUITUR_REPLAY_TOKEN": SECRET}
-    server = ForkedWorker(words, environment, folder / "replay.log")
-    try:
-        yield
-    finally:
-        server.kill()
-        server.wait()
 
 
 async def _send_units(kafka: dict[str, str], topic: str) -> None:
