@@ -1,8 +1,9 @@
 """What all tests share: the run's one Kafka broker, and names that no other test uses.
 
-Hypothesis tries the same 50 examples on every run, 2,000 new ones by SEQUITUR_HYPOTHESIS=2000.
+Hypothesis tries the same 30 examples on every run, 2,000 new ones by SEQUITUR_HYPOTHESIS=2000.
 """
 
+import gc
 import os
 import tempfile
 import time
@@ -35,7 +36,7 @@ settings.register_profile(
     "sequitur",
     derandomize=_EXAMPLES is None,
     database=None,
-    max_examples=int(_EXAMPLES or 50),
+    max_examples=int(_EXAMPLES or 30),
     stateful_step_count=30,
     deadline=None,
     print_blob=True,
@@ -125,6 +126,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _SERVERS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("integration")
     items.sort(key=lambda item: item.get_closest_marker("integration") is None)
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests that stay until the end, which no collection of garbage has to look at.
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

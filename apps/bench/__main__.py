@@ -21,6 +21,8 @@ from bench.routing import run as routing
 from bench.spark import run as spark
 from bench.spark.registry import SCENARIOS as SPARK_SCENARIOS
 from bench.units import run as units
+from bench.verbs import run as verbs
+from bench.verbs.scenarios import SCENARIOS as VERB_SCENARIOS
 from sequitur.cli.signals import interrupted_by
 from sequitur.local.home import HOME, ROOT, LocalError, locked
 
@@ -39,8 +41,17 @@ BENCHES: dict[str, tuple[Callable[[Options, Console], int], str, int, str, str |
                 "messages of a measurement", "benchmarks-routing.md"),
     "replay": (replay.run, "the replay log: ingest, counts and pages", 200_000,
                "messages of the log", "benchmarks-replay.md"),
+    "verbs": (verbs.run, "windows and lookups out of order, beside Kafka Streams", 655_867,
+              "movements", "benchmarks-verbs.md"),
 }  # fmt: skip
 """Name → what runs it, what it is about, how many of what, and the page that it writes."""
+
+SCENARIOS: dict[str, Iterable[str]] = {
+    "engine": engine.SCENARIOS,
+    "spark": SPARK_SCENARIOS,
+    "verbs": VERB_SCENARIOS,
+}
+"""Of those that have some."""
 
 
 def _names(known: Iterable[str]) -> dict[str, Any]:
@@ -81,8 +92,7 @@ def options(arguments: list[str] | None = None) -> Options:
         if name != "delivery":
             add("--repeats", type=_count, default=3, help="of everything (default %(default)s)")
             add("--broker", help="host:port of a broker to use; default: one of the bench's own")
-        if name in ("engine", "spark"):
-            known = engine.SCENARIOS if name == "engine" else SPARK_SCENARIOS
+        if known := SCENARIOS.get(name):
             add("--scenario", dest="scenarios", **_names(known))
             add("--install", action="store_true", help="get what is measured besides, if missing")
         if name == "engine":

@@ -12,7 +12,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaException
 
 from bench.audit import audit
-from bench.cluster import Cluster
+from bench.cluster import NOW, Cluster, Partition
 from bench.job import Guarantee, Job
 from bench.peers.peer import Peer
 from bench.programs import Program, start
@@ -63,12 +63,17 @@ class Bench:
         """A size that belongs to the full number of events, for the chosen number."""
         return max(100, size * self.events // FULL)
 
-    def topic(self, workload: Messages) -> str:
-        """A topic that holds the workload; filled once and read by all."""
+    def topic(
+        self, workload: Messages, partitions: int = PARTITIONS, times: Iterable[int] = NOW
+    ) -> str:
+        """A topic that holds the workload; filled once and read by all.
+
+        times: of its messages, ms since 1970; 0 for now.
+        """
         if workload not in self._filled:
             topic = f"bench-{uuid4().hex[:8]}.in"
-            self.cluster.create({topic: PARTITIONS})
-            self.cluster.fill(topic, workload.messages)
+            self.cluster.create({topic: partitions})
+            self.cluster.fill(topic, workload.messages, times)
             self._filled[workload] = topic
         return self._filled[workload]
 
@@ -79,7 +84,12 @@ class Bench:
         self._filled.clear()
 
     @contextmanager
-    def run(self, guarantee: Guarantee, outputs: Sequence[str] = ("out",)) -> Iterator["Run"]:
+    def run(
+        self,
+        guarantee: Guarantee,
+        outputs: Sequence[str] = ("out",),
+        partitions: int = PARTITIONS,
+    ) -> Iterator["Run"]:
         """A run with names of its own, an empty input and outputs; it is cleaned up afterwards.
 
         outputs: what follows the run's name in the names of the output topics.
@@ -87,9 +97,9 @@ class Bench:
         name = f"bench-{uuid4().hex[:8]}"
         topics = [f"{name}.{output}" for output in outputs]
         source = f"{name}.in"
-        self.cluster.create(dict.fromkeys([source, *topics], PARTITIONS))
+        self.cluster.create(dict.fromkeys([source, *topics], partitions))
         datadir = self.folder / "data" / name
-        job = Job(self.cluster.broker, source, topics[0], name, datadir, guarantee, PARTITIONS)
+        job = Job(self.cluster.broker, source, topics[0], name, datadir, guarantee, partitions)
         run = Run(self.cluster, job, topics, self.folder / "logs")
         try:
             yield run
@@ -167,8 +177,19 @@ class Run:
 
     def watch(self, records: int) -> Timing:
         """Wait until the outputs hold that many records altogether. Raises Stalled."""
-        outputs = [(topic, p) for topic in self.outputs for p in range(self.job.partitions)]
-        return watch(self.cluster, outputs, records, self._cpu, self.check)
+        return watch(self.cluster, self._ends(), records, self._cpu, self.check)
+
+    def watch_input(self, records: int) -> Timing:
+        """Wait until all input is committed and nothing comes of it any more. Raises Stalled.
+
+        records: of the input, which is what the rate is then of.
+        """
+        job = self.job
+
+        def done() -> bool:
+            return self.cluster.lag(job.group, job.input, job.partitions) == 0
+
+        return watch(self.cluster, self._ends(), records, self._cpu, self.check, done)
 
     def audit(self, ends: Mapping[str, int]) -> None:
         """Raise Wrong unless every output holds every stream's events up to its end, in order.
@@ -187,6 +208,9 @@ class Run:
         for program in self.programs:
             program.stop()
         self.programs.clear()
+
+    def _ends(self) -> list[Partition]:
+        return [(topic, p) for topic in self.outputs for p in range(self.job.partitions)]
 
     def _cpu(self) -> float:
         return sum(program.cpu for program in self.programs)

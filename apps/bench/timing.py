@@ -10,6 +10,8 @@ EVERY = 0.05
 """Seconds between two looks."""
 SETTLED = 2.0
 """Seconds without growth after which enough records are taken for all."""
+QUIET = 6.0
+"""The same where nobody knows how many there will be."""
 STALLED = 60.0
 """Seconds without growth after which no more are expected."""
 
@@ -66,10 +68,12 @@ def watch(
     records: int,
     cpu: Callable[[], float],
     check: Callable[[], None],
+    done: Callable[[], bool] | None = None,
 ) -> Timing:
     """Wait until the outputs hold `records` records altogether and grow no more.
 
-    cpu: → CPU seconds used by what writes them. check: raises if that has failed. Raises Stalled.
+    cpu: → CPU seconds used by what writes them. check: raises if that has failed. done: whether all
+    is worked off, where any number of records may come of `records` inputs. Raises Stalled.
     """
     began = grew = time.monotonic()
     limit = 300 + records / SLOWEST
@@ -81,7 +85,10 @@ def watch(
         if not looks or offsets != looks[-1].offsets:
             looks.append(Look(now - began, offsets, cpu()))
             grew = now
-        if offsets >= records and now - grew > SETTLED:
+        if done is not None:
+            if offsets and now - grew > QUIET and done():
+                return timing(looks, records)
+        elif offsets >= records and now - grew > SETTLED:
             return timing(looks, records)
         if now - grew > STALLED or now - began > limit:
             raise Stalled(f"{offsets:,} of {records:,} records after {now - began:.0f} s")

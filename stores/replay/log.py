@@ -216,15 +216,17 @@ class ReplayLog:
                 condition = matching(period, fitted, behind, self._postgres)
                 asked = asked.where(condition).order_by(of.id)
                 # Large messages are not in memory all at once.
-                rows = connection.execute(
+                with connection.execute(
                     asked.limit(limit - len(messages)), execution_options={"yield_per": _CHUNK}
-                )
-                for row in rows.mappings():
-                    messages.append(message_of(row, period))
-                    size += _size(messages[-1])
-                    if len(messages) == limit or size > _BYTES:
-                        rows.close()
-                        return Page(messages, messages[-1].id)
+                ) as rows:
+                    for part in rows.mappings().partitions():
+                        for row in part:
+                            messages.append(message_of(row, period))
+                            size += _size(messages[-1])
+                            if len(messages) == limit or size > _BYTES:
+                                return Page(messages, messages[-1].id)
+                        # To PostgreSQL each part is a statement, with a time of its own.
+                        time_limit.begin_statement()
         return Page(messages, None)
 
     def message(self, id: int) -> CapturedMessage | None:
@@ -233,14 +235,15 @@ class ReplayLog:
         return found[0] if found else None
 
     def retain(
-        self, seconds: float, *, dry_run: bool = False, now: int | None = None
+        self, seconds: float, *, dry_run: bool = False, at_most: int | None = None
     ) -> list[Hole]:
         """Drop the periods that ended longer ago than this.
 
         Args:
             seconds: to keep what was captured; periods go whole, so up to a day more.
             dry_run: only say what would go.
-            now: in milliseconds since 1970; None: by the database's clock.
+            at_most: what it is now at most, in milliseconds since 1970; None: the database's
+                clock alone counts.
 
         Returns:
             What is gone.
@@ -248,7 +251,7 @@ class ReplayLog:
         Raises:
             ReplayError: somebody reads what is to go, and does not end.
         """
-        return retain(self.engine, seconds, dry_run, now)
+        return retain(self.engine, seconds, dry_run, at_most)
 
     def holes(self, query: Query) -> list[Hole]:
         """What retention took of the topics and positions that a query names.

@@ -207,6 +207,7 @@ def _conditions(value: object) -> tuple[Condition, ...]:
 
 
 def _offsets(value: Any) -> Offsets:
+    _names([*value])
     return {
         _text(topic): {_whole(int(number)): _ends(ends) for number, ends in parts.items()}
         for topic, parts in value.items()
@@ -217,13 +218,20 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(map(_text, _listed(value)))
 
 
+def _names(value: object) -> tuple[str, ...]:
+    found = _texts(value)
+    if any("\0" in each for each in found):  # PostgreSQL takes none
+        raise ValueError(value)
+    return found
+
+
 def _or_none(read: Any) -> Any:
     return lambda value: None if value is None else read(value)
 
 
 _READERS: Mapping[str, Any] = {
-    "topics": _texts,
-    "sites": _texts,
+    "topics": _names,
+    "sites": _names,
     "partitions": lambda value: tuple(map(_whole, _listed(value))),
     "since": _or_none(_seconds),
     "until": _or_none(_seconds),

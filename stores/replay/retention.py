@@ -45,21 +45,22 @@ class Hole:
         return f"{self.topic}/{self.partition}: {self.messages} messages, {offsets}"
 
 
-def retain(engine: Engine, seconds: float, dry_run: bool, now: int | None = None) -> list[Hole]:
+def retain(engine: Engine, seconds: float, dry_run: bool, at_most: int | None = None) -> list[Hole]:
     """Drop the periods that ended longer ago than this; who writes waits for none of it.
 
     Args:
         engine: of the log's database.
         seconds: to keep what was captured; periods go whole, so up to a day more.
         dry_run: only say what would go.
-        now: in milliseconds since 1970; None: by the database's clock, as captures go by.
+        at_most: what it is now at most, in milliseconds since 1970; else the database's clock
+            alone counts, by which captures go.
 
     Raises:
         ReplayError: somebody reads what is to go, and does not end; what is told as gone is gone.
     """
     with engine.connect() as connection:
-        if now is None:
-            now = connection.execute(select(Now())).scalar_one()
+        now: int = connection.execute(select(Now())).scalar_one()
+        now = now if at_most is None else min(now, at_most)
         there = periods(connection)
     if ahead := [each.number for each in there if each.begun > now + _DAY]:
         logger.warning(

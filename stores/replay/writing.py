@@ -1,10 +1,12 @@
 """Writing messages into a replay log, within somebody's transaction."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Table, func, select, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from stores.db.clock import Now
@@ -18,6 +20,8 @@ _CACHE = 64 << 20
 """Bytes of memory for the pages of SQLite that a connection writes to."""
 _MOST = 50
 """Periods of a day."""
+_ROWS, _VALUES = 1_000, 32_000
+"""Of one statement to SQLite, at most."""
 _TIME = 6
 """The time's column."""
 _COPIED = {
@@ -115,16 +119,25 @@ def _differing(one: Mapping[str, FieldKind], other: Mapping[str, FieldKind]) -> 
 def _insert(connection: Connection, table: Table, rows: list[tuple[Any, ...]]) -> None:
     names = ", ".join(f'"{each.name}"' for each in table.c)
     if connection.dialect.name != "postgresql":
-        places = ", ".join("?" * len(table.c))
-        line = f'INSERT INTO "{table.name}" ({names}) VALUES ({places})'
-        connection.exec_driver_sql(line, rows)
+        line = f'INSERT INTO "{table.name}" ({names}) VALUES '
+        place = f"({', '.join('?' * len(table.c))})"
+        # In one statement: other threads run while SQLite works on it, and not after each row.
+        most = min(_ROWS, _VALUES // len(table.c))
+        whole = len(rows) - len(rows) % most
+        for at in range(0, whole, most):
+            values = tuple(chain.from_iterable(rows[at : at + most]))
+            connection.exec_driver_sql(line + ", ".join([place] * most), values)
+        if whole < len(rows):
+            connection.exec_driver_sql(line + place, rows[whole:])
         return
     # COPY takes a fifth of the time of INSERTs.
+    line = f'COPY "{table.name}" ({names}) FROM STDIN (FORMAT BINARY)'
     driver: Any = connection.connection.dbapi_connection
-    with (
-        driver.cursor() as cursor,
-        cursor.copy(f'COPY "{table.name}" ({names}) FROM STDIN (FORMAT BINARY)') as copy,
-    ):
-        copy.set_types([_COPIED[each.type.compile(connection.dialect)] for each in table.c])
-        for row in rows:
-            copy.write_row(row)
+    base: Any = connection.dialect.loaded_dbapi.Error
+    try:
+        with driver.cursor() as cursor, cursor.copy(line) as copy:
+            copy.set_types([_COPIED[each.type.compile(connection.dialect)] for each in table.c])
+            for row in rows:
+                copy.write_row(row)
+    except base as error:
+        raise DBAPIError.instance(line, None, error, base, dialect=connection.dialect) from error

@@ -75,7 +75,7 @@ class Trail:
         every = self._detail == "all"
         return {
             "module": self.module,
-            "keys": self.found if every else {},
+            "keys": _named(self.found) if every else {},
             "rules": [asdict(step) for step in self.steps],
         }
 
@@ -97,7 +97,7 @@ class Trail:
             tuple(dict.fromkeys(name for target in targets for name in target.to)),
             tuple(dict.fromkeys(name for target in targets for name in target.target.then)),
             at.rule.module if own else None,
-            keys if own else {},
+            _named(keys) if own else {},
         )
 
 
@@ -172,8 +172,13 @@ def _lines(routing: Routing) -> Iterator[str]:
             yield f"    then rules {', '.join(step.then)}"
 
 
+def _named(keys: Keys) -> Keys:
+    """Keys as JSON may have them: a user's function names them as it likes."""
+    return {printable(name): value for name, value in keys.items()}
+
+
 def _shown(keys: Keys) -> str:
-    parts = (f"{printable(name)}={printable(repr(value), 60)}" for name, value in keys.items())
+    parts = (f"{name}={printable(repr(value), 60)}" for name, value in keys.items())
     return ", ".join(parts) or "no keys"
 
 

@@ -1,5 +1,6 @@
 """Kafka Streams, on the JVM."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from bench.peers.java import JavaPeer, PeerBundle
@@ -19,3 +20,4 @@ PEER = JavaPeer(
     Path(__file__).with_name("Resequence.java"),
     ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",),
 )
+VERBS = replace(PEER, source=Path(__file__).with_name("Verbs.java"))

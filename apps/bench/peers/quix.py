@@ -8,6 +8,7 @@ from sequitur.local.process import spawn, tail
 
 VERSION = "3.28.1"
 PROGRAM = Path(__file__).with_name("quix_peer.py")
+VERBS = Path(__file__).with_name("quix_verbs.py")
 FOLDER = HOME / "bench" / "quix"
 _COMPLETE = FOLDER / ".complete"
 _PYTHON = FOLDER / "bin" / "python"
@@ -45,6 +46,6 @@ def install() -> None:
     _COMPLETE.write_text(VERSION)
 
 
-def command() -> list[str]:
-    """The command that runs the program."""
-    return [str(_PYTHON), str(PROGRAM)]
+def command(program: Path = PROGRAM) -> list[str]:
+    """The command that runs a program."""
+    return [str(_PYTHON), str(program)]

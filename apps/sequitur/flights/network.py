@@ -62,8 +62,17 @@ class Network:
 
     def deliver(self, table: pd.DataFrame, moves: pd.DataFrame) -> Delivery:
         """Draw how each of `moves` travels; the same seed and movements give the same delivery."""
-        random, count = np.random.default_rng(self.seed), len(moves)
-        reported = self._timeline(moves["time"])
+        arrivals, lost = self.travel(moves["time"])
+        arrivals["station"] = self._stations(table, moves, arrivals)
+        return Delivery(arrivals, lost)
+
+    def travel(self, times: pd.Series) -> tuple[pd.DataFrame, np.ndarray]:
+        """Draw how messages of these times travel: (arrivals as of a `Delivery`, lost).
+
+        Stations are 0 and 1 here.
+        """
+        random, count = np.random.default_rng(self.seed), len(times)
+        reported = self._timeline(times)
         lost = random.random(count) < self.lost
         twice = (random.random(count) < self.twice) & ~lost
         heard = np.flatnonzero(~lost)
@@ -80,8 +89,7 @@ class Network:
             }
         ).sort_values("at", kind="stable", ignore_index=True)
         arrivals["copy"] = arrivals["index"].duplicated()
-        arrivals["station"] = self._stations(table, moves, arrivals)
-        return Delivery(arrivals, lost)
+        return arrivals, lost
 
     def __str__(self) -> str:
         return (

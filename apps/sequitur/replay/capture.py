@@ -115,7 +115,7 @@ class Capture:
             while True:
                 try:
                     await work.run(pause=0.05)
-                except SegmentError as error:
+                except (SegmentError, ReplayError) as error:
                     logger.error("%s; tried again every %.0f s", said(error), STOPPED)
                 except Exception:
                     logger.exception("a fault of Sequitur's")

@@ -91,22 +91,25 @@ def read_router(path: Path) -> dict[str, Any]:
         raise DeclarationError(f"{path}: {error}") from None
 
 
-def load_units(path: Path) -> RouterUnits:
+def load_units(path: Path, *, there: bool = False) -> RouterUnits:
     """Read a router's file: its rules, its transports, and where it saves units of work.
 
     Args:
         path: of the TOML file; see `sequitur.route.units`.
+        there: whether the ledger is only looked at, so that a file of SQLite has to be there.
 
     Raises:
         DeclarationError: what is wrong, and where.
+        UrlError: the ledger is not there.
         OSError: a file cannot be read.
     """
     rules, data = load_rules(path), read_router(path)
+    reload = partial(reload_rules, path)
     try:
         about = data.get("router", {})
         name, site = checked_name("router: name", about.get("name")), about.get("site")
         if not (isinstance(site, str) and site):
             raise DeclarationError("router: give it its site, which is part of ids")
-        return RouterUnits(name, site, rules, data, path.parent, partial(reload_rules, path))
+        return RouterUnits(name, site, rules, data, path.parent, reload, there=there)
     except DeclarationError as error:
         raise DeclarationError(f"{path}: {error}") from None

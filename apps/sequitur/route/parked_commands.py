@@ -46,7 +46,7 @@ class _OfUnits:
     """What a router across transports has parked, in SQL."""
 
     def __init__(self, at: RouterAt) -> None:
-        self._parking = load_units(Path(at.name)).parking
+        self._parking = load_units(Path(at.name), there=True).parking
 
     def look(self) -> ParkedStreams:
         found = [

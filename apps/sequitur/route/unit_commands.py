@@ -79,7 +79,7 @@ def segments(
     """
 
     def run() -> int:
-        units = _load(router)
+        units = _load(router, there=True)
         if skip is None:
             return _list(units)
         if transport is None or (reason is None and not dry_run):
@@ -144,8 +144,8 @@ def end_of_day(router: Path, day: str, source: tuple[str, ...]) -> int:
     return _status(run)
 
 
-def _load(router: Path) -> RouterUnits:
-    units = load_units(router)
+def _load(router: Path, *, there: bool = False) -> RouterUnits:
+    units = load_units(router, there=there)
     log_to_stderr([units.url])
     for name in ("aiokafka", "aiormq", "rstream"):  # what they find is in our own lines
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -14,7 +14,7 @@ from sequitur.route.two_phase_units import check_one_reader, check_two_phase, sq
 from sequitur.route.unit_capture import UnitCapture
 from sequitur.route.unit_routing import STAGE, UnitRouting, control_topic
 from stores.db.engines import open_engine
-from stores.db.urls import read_url
+from stores.db.urls import existing, read_url
 from stores.segments import (
     BatchLimits,
     DayMarks,
@@ -92,9 +92,11 @@ class RouterUnits:
         data: the file's tables `transport`, `units`, `source` and `destination`.
         folder: of the file.
         reload: loads a version, where processes agree on them.
+        there: whether the ledger is only looked at, so that a file of SQLite has to be there.
 
     Raises:
         DeclarationError: what is wrong, and where.
+        UrlError: the ledger is not there.
     """
 
     def __init__(
@@ -105,6 +107,8 @@ class RouterUnits:
         data: Mapping[str, Any],
         folder: Path,
         reload: Reload | None = None,
+        *,
+        there: bool = False,
     ) -> None:
         self.name, self._site, self.rules = name, site, rules
         self.transports = open_transports(data.get("transport", {}), folder)
@@ -124,6 +128,8 @@ class RouterUnits:
                 raise DeclarationError("units: errors: parks needs segments; leave out two_phase")
             check_two_phase(data["units"], inbounds, self._outbounds())
         self.url = read_url(self._save.ledger)
+        if there:
+            existing(self.url)
         self.engine: Engine = open_engine(self.url)
         self.ledger = SegmentLedger(self.engine, name, lease_seconds=self._save.lease)
         self.store: SegmentStore

@@ -179,12 +179,20 @@ class FileOutbound:
         self._files = files = LocalFolder(self._folder)
         self._lock = os.open(self._folder / f".{pair.topic}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who still writes is waited for
-        self._lengths, place = {}, None
-        with suppress(FileNotFoundError):
+        names = [name for name in files.names() if name.endswith(_name("", pair))]
+        try:
             confirmed = orjson.loads((self._folder / _confirmed(pair)).read_bytes())
-            self._lengths, place = confirmed["lengths"], Place(*confirmed["place"])
-        for name in files.names():
-            if name.endswith(_name("", pair)) and files.size(name) > self._lengths.get(name, 0):
+            self._lengths, found = dict(confirmed["lengths"]), confirmed["place"]
+            place = None if found is None else Place(*found)
+        except FileNotFoundError:
+            if lines := next(filter(files.size, names), None):
+                raise self._unknown(pair, f"is not there, and {lines} has lines") from None
+            self._confirm(files, pair, None, {})  # now, so that it is missing only if it was lost
+            place = None
+        except (ValueError, KeyError, TypeError):
+            raise self._unknown(pair, "is damaged") from None
+        for name in names:
+            if files.size(name) > self._lengths.get(name, 0):
                 files.cut(name, self._lengths.get(name, 0))
         return place
 
@@ -205,13 +213,25 @@ class FileOutbound:
             files.write(name, at, data)
             files.sync(name)
             lengths[name] = at + len(data)
-        confirmed, new = _confirmed(batch.pair), f"{_confirmed(batch.pair)}.new"
+        self._confirm(files, batch.pair, batch.behind, lengths)
+
+    def _confirm(
+        self, files: LocalFolder, pair: Pair, place: Place | None, lengths: dict[str, int]
+    ) -> None:
+        confirmed, new = _confirmed(pair), f"{_confirmed(pair)}.new"
+        at = None if place is None else [*place]
         files.remove(new)
-        files.write(new, 0, orjson.dumps({"place": [*batch.behind], "lengths": lengths}))
+        files.write(new, 0, orjson.dumps({"place": at, "lengths": lengths}))
         files.sync(new)
         (self._folder / new).replace(self._folder / confirmed)
         files.sync_folder()
         self._lengths = lengths
+
+    def _unknown(self, pair: Pair, what: str) -> SegmentError:
+        return SegmentError(
+            f"{self._folder / _confirmed(pair)} {what}: it says which lines are published, and "
+            "others would be cut off; put it back, or move the lines away"
+        )
 
 
 def _fingerprint(beginning: bytes) -> str:

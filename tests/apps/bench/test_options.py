@@ -48,3 +48,9 @@ def test_the_data_side_has_scenarios_of_its_own() -> None:
     chosen = options(["spark", "--scenario", "sinks", "--n", "2000"])
     assert (chosen.scenarios, chosen.events) == (["sinks"], 2000)
     assert chosen.page == ROOT / "docs" / "benchmarks-spark.md"
+
+
+def test_the_verbs_have_all_movements_unless_told_otherwise() -> None:
+    chosen = options(["verbs", "--scenario", "late,live"])
+    assert (chosen.scenarios, chosen.events) == (["late", "live"], 655_867)
+    assert chosen.page == ROOT / "docs" / "benchmarks-verbs.md"

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, event, update
+from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.engines import open_engine
 from stores.locks.lease import Lease
@@ -103,6 +104,16 @@ class ReplayLogContract:
         with pytest.raises(RuntimeError):
             log.append("moves", messages(3), {0: 1}, check)
         assert (log.count(Query()), log.positions("moves"), log.end()) == (0, {}, 0)
+
+    def test_what_the_database_refuses_is_its_error_and_nothing_is_kept(
+        self, log: ReplayLog, engine: Engine
+    ) -> None:
+        log.append("moves", messages(3), {0: 1})
+        with engine.begin() as connection:
+            connection.exec_driver_sql("DROP TABLE sequitur_replay_1")
+        with pytest.raises(SQLAlchemyError):
+            log.append("moves", messages(3), {0: 2})
+        assert (log.end(), log.positions("moves")) == (3, {0: 1})
 
     def test_no_bytes_are_refused(self, log: ReplayLog) -> None:
         odd = CapturedMessage(
@@ -262,6 +273,10 @@ class ReplayLogContract:
         times = iter([0.0, 0.0])
         with pytest.raises(ReplayError, match=words):
             log.limited(0.001).page(Query(text="y"))
+        # Each part of a page comes in time, but not all of them together.
+        times = iter([0.0] * 6)
+        with pytest.raises(ReplayError, match="took more than 50 s, and was ended"):
+            log.limited(50.0).page(Query(), 700)
         # The connection is as it was before.
         assert log.count(Query(text="y")) == 0
         assert log.limited(120.0).count(Query(text="x", through=10)) == 10
@@ -277,7 +292,10 @@ class ReplayLogContract:
             with engine.begin() as connection:
                 connection.execute(which.values(**begun))
         times = iter([3 * day + hour, 4 * day - 1, 4 * day + hour])
-        timer = RetentionTimer(log, 2 * 86_400, "one", clock=lambda: next(times))
+        passed = iter([0.0, 86_400.0, 90_000.0])
+        timer = RetentionTimer(
+            *(log, 2 * 86_400, "one"), clock=lambda: next(times), passed=lambda: next(passed)
+        )
         assert timer.look() == []  # the first day ends when the second begins, and is kept for two
         assert timer.look() == []
         lease = Lease(engine, timer._lease.name, "another server")
@@ -287,6 +305,25 @@ class ReplayLogContract:
         lease.release(epoch)
         assert [(each.last, each.messages) for each in timer.look()] == [(0, 1)]
         assert (log.count(Query()), next(times, None)) == (5, None)
+
+    def test_a_clock_that_leaps_ahead_drops_nothing(
+        self, log: ReplayLog, engine: Engine, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for number in range(1, 4):
+            log.append("moves", messages(number), {})
+            begun = {"day": number, "begun": number * 86_400_000}
+            with engine.begin() as connection:
+                connection.execute(update(PERIODS).where(PERIODS.c.number == number).values(begun))
+        now, passed = [3 * 86_400_000], [0.0]
+        timer = RetentionTimer(
+            log, 2 * 86_400, "one", clock=lambda: now[0], passed=lambda: passed[0]
+        )
+        assert timer.look() == []
+        now[0], passed[0] = 2**50, 3600.0
+        assert timer.look() == []
+        assert "the clock leapt ahead by" in caplog.text
+        passed[0] = 86_400.0 + 3600  # it goes on by what has passed
+        assert [each.messages for each in timer.look()] == [1]
 
     async def test_retention_runs_by_itself_and_survives_what_it_cannot_do(
         self, log: ReplayLog, engine: Engine, monkeypatch: pytest.MonkeyPatch
@@ -319,7 +356,7 @@ class ReplayLogContract:
             log.count(Query(where=(Condition("delay", Comparison.IS, "much"),)))
 
     @settings(
-        max_examples=60,
+        max_examples=30,
         deadline=None,
         suppress_health_check=[
             HealthCheck.function_scoped_fixture,

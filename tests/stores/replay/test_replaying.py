@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, event, update
+from sqlalchemy.exc import OperationalError
 
 from stores.db.engines import open_engine
 from stores.replay import CapturedMessage, Query, ReplayError, ReplayLog
@@ -399,6 +400,38 @@ async def test_another_server_stands_by_and_a_broker_that_is_away_is_waited_for(
     broker.down = False
     await first
     assert sequences(broker) == list(range(5, 25))
+
+
+async def test_a_database_that_is_away_is_waited_for_and_nothing_comes_twice(
+    replays: Replays, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stores.replay.replaying._RETRY", 0.01)
+    id, broker, refusing = started(replays), Broker(), [0]
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def refuse(_: Any, __: Any, statement: str, *___: Any) -> None:
+        if refusing[0]:
+            refusing[0] -= 1
+            raise OperationalError(statement, {}, Exception("the server is gone"))
+
+    def go_away() -> None:  # once the broker has a page that SQL knows nothing of
+        refusing[0] = 5 * (len(broker.got) == 8)
+
+    broker.meanwhile = go_away
+    await run(replays, id, broker)
+    assert (sequences(broker), refusing) == (list(range(5, 25)), [0])
+    assert replays.get(id).done == 20
+
+
+@pytest.mark.parametrize("query", [Query(("moves",), after=999), Query(("none",))])
+async def test_a_replay_of_nothing_publishes_nothing_and_ends(
+    replays: Replays, query: Query
+) -> None:
+    id, broker = started(replays, asked(query, targets={"*": "again"})), Broker()
+    await run(replays, id, broker)
+    found = replays.get(id)
+    assert (found.state, found.count, found.done) == (ReplayState.DONE, 0, 0)
+    assert broker.got == []
 
 
 async def test_a_rate_is_held_by_short_pages(replays: Replays) -> None:

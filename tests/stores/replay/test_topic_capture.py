@@ -5,9 +5,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 
 from stores.db.engines import open_engine
 from stores.replay import Query, ReplayLog
@@ -15,6 +16,7 @@ from stores.replay.capture import TopicCapture, captured
 from stores.segments import InboundMessage, StaleOwner
 from stores.segments.batching import BatchLimits
 from tests.stores.segments.fake_transports import LogInbound
+from topology.model.ending import end_tasks
 
 MESSAGE = InboundMessage("moves", 1, 7, 8, b"{}", b"k", time=5)
 
@@ -73,3 +75,32 @@ async def test_who_was_replaced_keeps_nothing_more(engine: Engine) -> None:
     assert log.positions("moves") == {0: 30, 1: 30}
     await old.stop()
     await new.stop()
+
+
+async def test_a_disk_that_is_full_is_waited_for_and_each_message_kept_once(engine: Engine) -> None:
+    log, inbound, pages = ReplayLog(engine), LogInbound("moves"), [2**30]
+    log.create()
+    for n in range(400):
+        inbound.add(n % 2, b"%d" % n + b" " * 2_000)
+
+    @event.listens_for(engine, "checkout")
+    def limit(connection: Any, *_: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages[0]}")
+
+    work = TopicCapture(log, inbound, nothing, site="ewr", limits=BatchLimits(count=20))
+    assert await work.step() == 20
+    pages[0] = 1  # as many as there are
+    running = asyncio.create_task(work.run(pause=0.01, retry=0.01))
+    while "full" not in (work.failing or ""):
+        await asyncio.sleep(0.01)
+        assert not running.done()
+    assert sum(log.positions("moves").values()) == log.count(Query()) < 400
+    pages[0] = 2**30
+    while log.count(Query()) < 400:
+        await asyncio.sleep(0.01)
+        assert not running.done()
+    await end_tasks(running)
+    found = [(each.partition, each.offset) for each in log.page(Query(), 1_000).messages]
+    assert sorted(found) == [(number, n) for number in (0, 1) for n in range(200)]
+    for partition in (0, 1):
+        assert [n for number, n in found if number == partition] == list(range(200))

@@ -508,3 +508,32 @@ async def test_a_batch_that_was_not_confirmed_is_cut_off(tmp_path: Path) -> None
     with pytest.raises(ConnectionError):
         await FileOutbound(tmp_path).start(pair)
     await again.stop()
+
+
+async def test_lines_are_not_cut_off_where_nobody_knows_which_are_published(
+    tmp_path: Path,
+) -> None:
+    pair, lines = Pair("lines", "files"), tmp_path / "a+lines.lines"
+    first = FileOutbound(tmp_path)
+    assert await first.start(pair) is None
+    lines.write_bytes(b"of a first batch that was not confirmed")
+    await first.stop()
+    second = FileOutbound(tmp_path)
+    assert await second.start(pair) is None
+    assert lines.read_bytes() == b""
+    message = OutboundMessage("files", "a", b"1")
+    await second.publish(OutboundBatch(pair, (message,), Place(7, 10)))
+    await second.stop()
+    confirmed = (tmp_path / ".lines.confirmed").read_bytes()
+    for damaged in (None, b"", b"[1]", b'{"lengths": 1, "place": null}', confirmed[:-9]):
+        (tmp_path / ".lines.confirmed").unlink(missing_ok=True)
+        if damaged is not None:
+            (tmp_path / ".lines.confirmed").write_bytes(damaged)
+        third = FileOutbound(tmp_path)
+        with pytest.raises(SegmentError, match=r"confirmed is (not there|damaged)"):
+            await third.start(pair)
+        await third.stop()
+        assert lines.read_bytes() == b"1\n"
+    (tmp_path / ".lines.confirmed").write_bytes(confirmed)
+    assert await second.start(pair) == Place(7, 10)
+    await second.stop()

@@ -114,7 +114,7 @@ def rule_sets(draw: st.DrawFn) -> tuple[RuleSet, NaiveRouter, list[str]]:
     return compiled, NaiveRouter(rules, maps, outbound), first
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(rule_sets(), st.lists(BODY, min_size=1, max_size=5))
 def test_the_compiled_router_decides_as_the_naive_one(
     made: tuple[RuleSet, NaiveRouter, list[str]], bodies: list[dict[str, Any]]
@@ -222,7 +222,23 @@ def test_a_rule_s_own_module_fails_the_message_only_where_the_rule_looks() -> No
     assert rules.route(message({"n": 1})).outcome == "unrouted"
 
 
-@settings(max_examples=100, deadline=None)
+def test_a_trail_is_json_whatever_a_function_calls_its_keys() -> None:
+    odd: dict[Any, Any] = {1: "one", "\ud800\x1b": "x", None: "y", "n": 7}
+    rules = RuleSet(
+        1,
+        sources=[RoutedSource("in", ("own",), module="odd")],
+        rules=[Rule("own", when=(when("n", over=5),), to=("a",), module="odd")],
+        destinations={"a": None},
+        modules={"odd": FunctionKeys(lambda _: odd)},
+    )
+    routing = rules.route(message(b""), "all")
+    trail = orjson.loads(orjson.dumps(routing.as_dict()))["trail"]
+    assert trail["keys"] == {"1": "one", "\\ud800\\x1b": "x", "None": "y", "n": 7}
+    assert trail["keys"] == trail["rules"][0]["keys"]
+    assert "\x1b" not in str(routing)
+
+
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=60), st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=9))))
 def test_no_message_raises(value: bytes, headers: list[tuple[str, bytes]]) -> None:
     found = message(value)

@@ -16,7 +16,7 @@ import orjson
 from aiohttp import web
 from aiokafka.errors import KafkaError
 from pydantic import BaseModel, ValidationError
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, SQLAlchemyError
 from yarl import URL
 
 from sequitur.alerts.config import first_of
@@ -63,6 +63,8 @@ def application(
             return _problem(503, f"{error}; try again")
         except (ReplayError, DeclarationError) as error:
             return _problem(400, str(error))
+        except DataError:
+            return _problem(400, "the database takes no such value: is there a NUL in a text?")
         except (SQLAlchemyError, KafkaError, TimeoutError) as error:
             logger.warning("%s %s: %s", request.method, printable(request.path), said(error))
             what = "Kafka" if isinstance(error, KafkaError) else "the database"

@@ -20,6 +20,7 @@ from sequitur.replay.server.service import Service
 from stores.db.urls import said
 from stores.replay import ReplayError
 from topology.model.ending import wait_for_stop
+from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -90,7 +91,12 @@ class ControlTopic:
             return {"request": where, "recovery": made.model_dump()}
         except ValidationError as error:
             reason = first_of(error)
-        except ReplayError as error:
+        except (ReplayError, DeclarationError) as error:
             reason = str(error)
+        except (KafkaError, SQLAlchemyError, TimeoutError):
+            raise
+        except Exception:  # else it would end all requests
+            logger.exception("request %s: a fault of Sequitur's", where)
+            reason = "a fault of Sequitur's; the server's log says more"
         logger.warning("request %s is refused: %s", where, printable(reason, 400))
         return {"request": where, "error": printable(reason, 1_000)}

@@ -10,12 +10,16 @@ import orjson
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
+from aiokafka.structs import ConsumerRecord
+from sqlalchemy.exc import OperationalError
 
 from sequitur.local.ports import free_port
+from sequitur.replay.server.control_topic import ControlTopic
+from stores.replay import ReplayError
 from tests.conftest import BrokerAddress
 from tests.forked import ForkedWorker
+from topology.model.errors import DeclarationError
 
-pytestmark = pytest.mark.integration
 FILE = """
 [replay]
 database = "sqlite:///{folder}/log.db"
@@ -40,6 +44,7 @@ async def read(kafka: dict[str, Any], topic: str, count: int) -> list[Any]:
     return found
 
 
+@pytest.mark.integration
 async def test_a_request_by_the_control_topic_is_taken_once_over_a_kill(
     broker: BrokerAddress,
     topic: Callable[..., str],
@@ -102,3 +107,26 @@ async def test_a_request_by_the_control_topic_is_taken_once_over_a_kill(
         await producer.stop()
         for process in (capture, server):
             process.kill()
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (ReplayError("it is not captured"), "it is not captured"),
+        (DeclarationError("the name is too long"), "the name is too long"),
+        (AssertionError("partition"), "a fault of Sequitur's; the server's log says more"),
+    ],
+)
+async def test_no_request_ends_those_behind_it(raised: Exception, said: str) -> None:
+    class Refusing:
+        async def recover(self, *_: object) -> None:
+            raise raised
+
+    service: Any = Refusing()
+    body = orjson.dumps({"topics": ["moves"], "actor": "ann", "reason": "lost"})
+    record = ConsumerRecord("requests", 0, 7, 5, 0, b"k", body, None, 1, len(body), ())
+    answer = await ControlTopic(service, {}, "requests")._answer(record)
+    assert answer == {"request": "requests/0/7", "error": said}
+    raised = OperationalError("SELECT", {}, Exception("it is away"))
+    with pytest.raises(OperationalError):  # which is tried again
+        await ControlTopic(service, {}, "requests")._answer(record)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from sqlalchemy import event as sql_event
+from sqlalchemy.exc import OperationalError
 
 from sequitur.local.ports import HOST, free_port
 from sequitur.replay.server.application import application, serve
@@ -387,6 +389,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("count", {"query": {"topic": "moves"}}, "query.topic: Extra inputs"),
     ("count", {"query": {"where": [["gate", "=", 1]]}}, "there is no field 'gate'"),
     ("count", {"query": {"since": 1e300}}, "since: 1e+300 is not a time"),
+    ("count", {"query": {"topics": ["a\0b"]}}, "is not a list of at most 1000 texts"),
+    ("count", {"query": {"offsets": {"\0": {"0": [0, 1]}}}}, "offsets: "),
     ("count", [], "should be an object"),
     ("page", {"limit": 5000}, "limit: Input should be less than or equal to 1000"),
     ("preview", {"query": QUERY, "to": {"moves": "x"}, "reason": "r"}, "actor: Field required"),
@@ -423,6 +427,41 @@ async def test_what_is_wrong_is_named(log: ReplayLog) -> None:
             assert words in (await server.client.call(name, asked, status=400))["error"]
         assert (await server.client.call("recoveries"))["recoveries"] == []
         assert (await server.client.call("replays"))["replays"] == []
+
+
+async def test_a_database_that_is_away_is_said_and_nothing_is_half_done(log: ReplayLog) -> None:
+    async with serving(log) as server:
+        call, away = server.client.call, [True]
+
+        @sql_event.listens_for(log.engine, "before_cursor_execute")
+        def refuse(_: Any, __: Any, statement: str, *___: Any) -> None:
+            if away[0]:
+                raise OperationalError(statement, {}, Exception("secret of the server"))
+
+        asked = {"query": QUERY, "to": {"*": "again"}, **WHO}
+        for name, given in (("log", None), ("preview", asked), ("recover", {"topics": ["moves"]})):
+            given = given and {**given, **WHO}
+            error = (await call(name, given, status=503))["error"]
+            assert error == "the database cannot do it now (OperationalError); try again"
+        away[0] = False
+        assert (await call("replays"))["replays"] == (await call("recoveries"))["recoveries"] == []
+        id = (await call("preview", asked))["id"]
+        await call("start", WHO, id=id)
+        await until(lambda: call("replay", id=id), "done")
+
+
+@pytest.mark.integration
+async def test_what_no_database_keeps_is_the_mistake_of_who_asks(database: str) -> None:
+    engine = open_engine(database)
+    log = ReplayLog(engine)
+    log.create()
+    log.append("moves", messages(3, metadata={}), {})
+    async with serving(log) as server:
+        call = server.client.call
+        assert (await call("count", {"query": {"text": "\0"}}))["messages"] == 0
+        error = (await call("replay", id="%00", status=400))["error"]
+        assert error == "the database takes no such value: is there a NUL in a text?"
+    engine.dispose()
 
 
 async def test_who_changes_something_shows_the_token(log: ReplayLog) -> None:

@@ -215,6 +215,17 @@ def test_damage_is_listed_and_skipped_for_a_reason_that_is_kept(
     assert main([*skip, "--reason", "again"]) == 2, "there is no damage any more"
 
 
+def test_a_ledger_that_is_not_there_is_mistyped_and_nothing_is_well(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    router = written(tmp_path)
+    for verb in ("segments", "parked"):
+        assert main(["route", verb, str(router)]) == 2
+        assert "there is no such file" in caplog.text
+        caplog.clear()
+    assert not (tmp_path / "ledger.db").exists()
+
+
 def test_a_pair_that_stops_stops_no_other_and_goes_on_once_it_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,191 @@
+"""What is measured of the verbs: the rows that are wrong, and what a table costs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+import orjson
+
+from bench.bench import Bench, sample
+from bench.goals import Goal, figure
+from bench.results import Sample
+from bench.scenarios.scenario import Column, Scenario
+from bench.verbs.contestants import ALL, COSTED, SEQUITUR, Contestant
+from bench.verbs.deliveries import DELIVERIES, Delivery, Flights
+from bench.verbs.latency import RATE, latencies
+from bench.verbs.tables import TABLES, Rows, expected, rows_of, wrong
+from bench.workload import Message
+from soak.check import read
+
+PARTITION = 1
+"""Partitions: with more, a re-key alone would change the order, also where all arrives in it."""
+_COSTS = "late"
+"""The delivery for which it is measured what a table costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A topic's messages, read by all."""
+
+    flights: Flights
+    delivery: Delivery
+    weather: bool
+
+    @property
+    def messages(self) -> Iterator[Message]:
+        whose = self.flights.reported if self.weather else self.flights.moved
+        return whose(self.delivery)
+
+    @property
+    def times(self) -> Iterator[int]:
+        """When they happened; reports a ms early, so as to precede departures of their minute."""
+        for _, value in self.messages:
+            at = datetime.fromisoformat(orjson.loads(value)["time"]).timestamp()
+            yield int(at * 1000) - self.weather
+
+    def topic(self, bench: Bench) -> str:
+        """The topic that holds them."""
+        return bench.topic(self, PARTITION, self.times)
+
+
+@dataclass
+class Stage:
+    """The flights, once for all runs, and what pandas makes of them."""
+
+    flights: dict[int, Flights] = field(default_factory=dict)
+    right: dict[int, dict[str, Rows]] = field(default_factory=dict)
+
+    def of(self, count: int) -> tuple[Flights, dict[str, Rows]]:
+        """The first `count` movements, and their tables."""
+        if count not in self.flights:
+            self.flights[count] = Flights(count)
+            self.right[count] = expected(self.flights[count])
+        return self.flights[count], self.right[count]
+
+
+STAGE = Stage()
+
+
+def measure(
+    bench: Bench, who: Contestant, delivery: Delivery, tables: tuple[str, ...]
+) -> dict[str, float]:
+    """Let one make some tables of one delivery, and compare them with those of pandas."""
+    flights, right = STAGE.of(bench.events)
+    moves = Input(flights, delivery, weather=False).topic(bench)
+    weather = Input(flights, delivery, weather=True).topic(bench)
+    with bench.run("exactly_once", outputs=tables, partitions=PARTITION) as run:
+        run.read(moves)
+        told = {"TOPOLOGY": run.job.group, "WEATHER": weather, "TABLES": ",".join(tables)}
+        run.start(who.command(), who.name.replace(" ", "-"), **told, **who.environment)
+        timing = run.watch_input(len(flights.moves))
+        run.stop()
+        found = {"rate": timing.rate, "cpu": timing.cpu}
+        for table, topic in zip(tables, run.outputs, strict=True):
+            rows = wrong(right[table], rows_of(read(bench.cluster.broker, topic)))
+            found |= {f"{table}_rows": rows, table: 100 * rows / len(right[table])}
+        told_again = [name for name in bench.cluster.named(run.job.group) if "changelog" in name]
+        size = sum(
+            len(record.key() or b"") + len(record.value() or b"")
+            for name in told_again
+            for record in read(bench.cluster.broker, name)
+        )
+        found["changelog"] = size / len(flights.moves)
+    return found
+
+
+def _wrong(name: str) -> Scenario:
+    delivery = DELIVERIES[name]
+
+    def run(bench: Bench) -> Iterator[Sample]:
+        for who in ALL:
+            if who.missing() is None:
+                yield sample(who.name, partial(measure, bench, who, delivery, who.tables))
+
+    return Scenario(
+        name,
+        f"Rows that are wrong, per cent: {delivery.title}",
+        delivery.how,
+        (
+            Column("departures by aircraft and day", "aircraft_day", 2),
+            Column("mean delay by airport and hour", "airport_hour", 2),
+            Column("weather at departure", "flown", 2),
+        ),
+        run,
+        {who.name: who.title for who in ALL},
+    )
+
+
+def _cost(table: str, title: str) -> Scenario:
+    delivery = DELIVERIES[_COSTS]
+
+    def run(bench: Bench) -> Iterator[Sample]:
+        for who in COSTED:
+            if who.missing() is None and table in who.tables:
+                yield sample(who.name, partial(measure, bench, who, delivery, (table,)))
+
+    return Scenario(
+        table,
+        f"What it costs: {title}",
+        f"This table alone, {delivery.title}. The rate is that of the movements, between"
+        " the first and the last change of the output.",
+        (
+            Column("events/s", "rate"),
+            Column("CPU s per million", "cpu", 1),
+            Column("changelog bytes an event", "changelog"),
+        ),
+        run,
+        {who.name: who.title for who in ALL},
+    )
+
+
+def _live(bench: Bench) -> Iterator[Sample]:
+    flights, _ = STAGE.of(bench.events)
+    for who in ALL[:2]:
+        for table in who.tables[:2]:
+            messages = flights.moved(DELIVERIES["in order"])
+            if who.missing() is None:
+                yield sample(who.name, partial(latencies, bench, who, table, messages))
+
+
+LIVE = Scenario(
+    "live",
+    f"From sending to a reader of the table, ms, at {RATE:,} movements/s",
+    "Movements arrive in order. The airports' table is behind a re-key, which is a hop; the"
+    " difference is what it costs.",
+    tuple(
+        Column(f"{title}, {which}", f"{table}_{which}")
+        for table, title in (("aircraft_day", "aircraft"), ("airport_hour", "airports"))
+        for which in ("p50", "p99")
+    ),
+    _live,
+    {who.name: who.title for who in ALL[:2]},
+)
+_TITLES = ("departures by aircraft and day", "mean delay by airport and hour", "the weather")
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        *map(_wrong, DELIVERIES),
+        *map(_cost, TABLES, _TITLES),
+        LIVE,
+    )
+}
+GOALS = (
+    *(
+        Goal(
+            f"rows of departures by aircraft and day that are wrong: {delivery.title}",
+            name,
+            figure(SEQUITUR.name, "aircraft_day_rows"),
+            1,
+            at_least=False,
+            digits=0,
+        )
+        for name, delivery in DELIVERIES.items()
+    ),
+    Goal(
+        "departures by aircraft and day, events/s × Kafka Streams, grace 0",
+        "aircraft_day",
+        lambda result: result.ratio(SEQUITUR.name, ALL[1].name, "rate"),
+        1,
+    ),
+)
