@@ -2,6 +2,7 @@
 
 import signal
 from collections import Counter
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -41,6 +42,10 @@ def said(worker: Worker) -> dict[tuple[str, str], int]:
     return rows
 
 
+def said_more(worker: Worker, before: int) -> bool:
+    return worker.count("hours") > before
+
+
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_a_fold_by_key_counts_each_event_once_over_kills(worker: Worker, guarantee: str) -> None:
     chance = Random(3)
@@ -60,7 +65,7 @@ def test_a_fold_by_key_counts_each_event_once_over_kills(worker: Worker, guarant
         before = worker.count("hours")
         part = arrived[at : at + third + 2]
         worker.send(*((move["tail"].encode(), orjson.dumps(move)) for move in part))
-        worker.wait_until(lambda before=before: worker.count("hours") > before)
+        worker.wait_until(partial(said_more, worker, before))
         if at:
             worker.end(signal.SIGKILL)
             worker.start(SEQUITUR_GUARANTEE=guarantee)
