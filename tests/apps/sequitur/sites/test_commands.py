@@ -128,8 +128,8 @@ def test_a_site_is_taken_over_and_returned_on_record(
         assert (
             sum(each["messages"] for each in orjson.loads(text)["behind"] if not each["site"]) == 1
         )
-        for dry in ((), ("--dry-run",)):
-            again = said("return", *words, f"--epoch={epoch}", *dry)
+        for more in ((), ("--dry-run",)):
+            again = said("return", *words, f"--epoch={epoch}", *more)
             assert again[0] == 2, "the epoch is not above the last"
         status, text = said("return", *words, f"--epoch={epoch + 1}")
         assert status == 0
