@@ -25,6 +25,8 @@ SHARED = {
     "the console and a browser": (
         "tests/apps/sequitur/console/test_attacks.py",
         "tests/apps/sequitur/console/test_overview.py",
+        "tests/apps/sequitur/console/test_parts.py",
+        "tests/apps/sequitur/console/test_reports.py",
         "tests/apps/sequitur/console/test_streams.py",
         "tests/apps/sequitur/console/test_view.py",
     ),

@@ -1,5 +1,6 @@
 """What an operator asks of an inbox and tells it: gaps, parked streams, redrive, unpark."""
 
+import time
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
@@ -9,8 +10,11 @@ from stores.db.dialect import begin_writing
 from stores.inbox.dead_messages import bury, dead_counts
 from stores.inbox.inbox import Inbox
 from stores.inbox.message import Gap, InboxError, ParkedStream, shown
-from stores.inbox.tables import DELIVERIES, MESSAGES, STREAMS
+from stores.inbox.tables import COMMANDS, DELIVERIES, MESSAGES, STREAMS
 from topology.model.printable import printable
+
+RECORDED = 10_000
+"""Commands of an inbox that are on record, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,29 @@ class InboxCounts:
     parked: int
     dead: int
     dead_removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InboxCommand:
+    """What somebody told an inbox.
+
+    Attributes:
+        at: when (ms since 1970).
+        command: `redrive` or `unpark`.
+        topic: the stream's topic.
+        stream: the stream's id.
+        sequence: of the message that had failed.
+        who: told it.
+        why: the reason given.
+    """
+
+    at: int
+    command: str
+    topic: str
+    stream: str
+    sequence: int | None
+    who: str
+    why: str
 
 
 def counts(inbox: Inbox) -> InboxCounts:
@@ -119,28 +146,54 @@ def parked(inbox: Inbox, limit: int = 100) -> list[ParkedStream]:
         return [ParkedStream(*row) for row in connection.execute(found)]
 
 
-def redrive(inbox: Inbox, topic: str, stream: str) -> None:
+def commands(inbox: Inbox, limit: int = 100) -> list[InboxCommand]:
+    """List what operators told an inbox, the last first.
+
+    Args:
+        inbox: the inbox.
+        limit: the most to list.
+    """
+    columns = COMMANDS.c
+    found = (
+        select(*(columns[name] for name in InboxCommand.__slots__))
+        .where(columns.inbox == inbox.name)
+        .order_by(columns.id.desc())
+        .limit(limit)
+    )
+    with inbox.engine.connect() as connection:
+        return [InboxCommand(*row) for row in connection.execute(found)]
+
+
+def redrive(inbox: Inbox, topic: str, stream: str, *, who: str = "", why: str = "") -> None:
     """Deliver a parked stream again, from the failed message on.
 
     Args:
         inbox: the inbox.
         topic: the stream's topic.
         stream: the stream's id.
+        who: for the record.
+        why: for the record.
 
     Raises:
         InboxError: no such stream is parked.
     """
     with inbox.engine.begin() as connection:
-        _release(connection, _parked(connection, inbox, topic, stream))
+        of = _parked(connection, inbox, topic, stream)
+        head = select(func.min(MESSAGES.c.sequence)).where(MESSAGES.c.stream_id == of)
+        sequence = connection.execute(head).scalar_one_or_none()
+        _release(connection, of)
+        _record(connection, inbox, ("redrive", topic, stream, sequence, who, why))
 
 
-def unpark(inbox: Inbox, topic: str, stream: str) -> int:
+def unpark(inbox: Inbox, topic: str, stream: str, *, who: str = "", why: str = "") -> int:
     """Go on with a parked stream without the failed message, which is kept among the dead.
 
     Args:
         inbox: the inbox.
         topic: the stream's topic.
         stream: the stream's id.
+        who: for the record.
+        why: for the record.
 
     Returns:
         The sequence of the failed message.
@@ -177,7 +230,28 @@ def unpark(inbox: Inbox, topic: str, stream: str) -> int:
             update(DELIVERIES).where(DELIVERIES.c.stream_id == of).values(delivered=sequence)
         )
         _release(connection, of)
+        _record(connection, inbox, ("unpark", topic, stream, int(sequence), who, why))
         return int(sequence)
+
+
+def _record(
+    connection: Connection, inbox: Inbox, said: tuple[str, str, str, int | None, str, str]
+) -> None:
+    """Note a command in its own transaction, and forget the oldest of too many."""
+    command, topic, stream, sequence, who, why = said
+    columns = COMMANDS.c
+    connection.execute(
+        COMMANDS.insert().values(
+            inbox=inbox.name, at=int(time.time() * 1000), command=command, topic=topic,
+            stream=stream, sequence=sequence, who=shown(who), why=shown(why),
+        )
+    )  # fmt: skip
+    last = (
+        select(columns.id).where(columns.inbox == inbox.name).order_by(columns.id.desc())
+        .offset(RECORDED).limit(1)
+    )  # fmt: skip
+    for old in connection.execute(last).scalars():
+        connection.execute(delete(COMMANDS).where(columns.inbox == inbox.name, columns.id <= old))
 
 
 def _bytes(content: object) -> bytes:

@@ -99,6 +99,20 @@ REMOVED = Table(
     Column("inbox", Text, primary_key=True),
     Column("removed", BigInteger, nullable=False),
 )
+# What operators told it, who, and why.
+COMMANDS = Table(
+    "sequitur_inbox_commands",
+    _METADATA,
+    Column("id", _NUMBER, primary_key=True, autoincrement=True),
+    Column("inbox", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("command", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("sequence", BigInteger),
+    Column("who", Text, nullable=False),
+    Column("why", Text, nullable=False),
+)
 OFFSETS = Table(
     "sequitur_inbox_offsets",
     _METADATA,

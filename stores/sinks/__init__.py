@@ -5,7 +5,7 @@
 """
 
 from stores.sinks.by_url import open_sink
-from stores.sinks.dead_limit import DeadCount, DeadLimit, StoredDead
+from stores.sinks.dead_limit import DeadCount, DeadLimit, Removal, StoredDead
 from stores.sinks.errors import NotYet, StoreError
 from stores.sinks.records import Applied, Batch, DeadRecord, OnDead, OutputRecord, Position
 from stores.sinks.sink import DeclaredTable, Sink
@@ -21,6 +21,7 @@ __all__ = [
     "OnDead",
     "OutputRecord",
     "Position",
+    "Removal",
     "Sink",
     "StoreError",
     "StoredDead",

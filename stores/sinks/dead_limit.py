@@ -40,6 +40,28 @@ class DeadLimit:
         return None if self.days is None else int(time.time() - self.days * DAY)
 
 
+REMOVALS = 1_000
+"""Removals on command that are on record, the last ones."""
+
+
+class Removal(NamedTuple):
+    """That somebody removed dead records.
+
+    Attributes:
+        at: when, in seconds since 1970.
+        by: who did.
+        why: the reason given.
+        topic: only those of this topic; None for any.
+        number: how many there were.
+    """
+
+    at: int
+    by: str
+    why: str
+    topic: str | None
+    number: int
+
+
 class StoredDead(NamedTuple):
     """A dead record in a store.
 

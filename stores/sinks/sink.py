@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from stores.sinks.dead_limit import DeadCount, DeadLimit, StoredDead
+from stores.sinks.dead_limit import DeadCount, DeadLimit, Removal, StoredDead
 from stores.sinks.records import Applied, Batch, OnDead, OutputRecord, Position
 from topology.model.column_types import ColumnType
 
@@ -194,17 +194,28 @@ class Sink(Protocol):
         ...
 
     def remove_dead(
-        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False
-    ) -> int:
+        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False,
+        by: str = "", why: str = "",
+    ) -> int:  # fmt: skip
         """Remove dead records. That they were dead stays known and counted.
 
         Args:
             topic: only those of this topic; None for any.
             before: only those put aside before this time (seconds since 1970); None for any.
             dry_run: only count them.
+            by: who has them removed, for the record.
+            why: the reason, for the record.
 
         Returns:
             How many they are.
+        """
+        ...
+
+    def removals(self, limit: int) -> list[Removal]:
+        """Return who had dead records removed, and why; the last removal first.
+
+        Args:
+            limit: the most to return.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from topology.diagnostics.explain.columns import columns
@@ -183,16 +183,46 @@ def grouped(records: Iterable[SideRecord]) -> list[SideGroup]:
     Args:
         records: the oldest first.
     """
-    groups: dict[tuple[str, str], SideGroup] = {}
-    for each in records:
-        key = each.view, each.group
-        group = groups.get(key)
-        if group is None:
-            group = groups[key] = SideGroup(each.group, each.view, each, first=each.when)
-        group.count, group.sample = group.count + 1, each
-        if each.stream is not None:
-            group.streams.add(each.stream)
-    return sorted(groups.values(), key=lambda group: -group.count)
+    tally = SideTally()
+    tally.add(records)
+    return tally.groups()
+
+
+@dataclass(slots=True)
+class SideTally:
+    """What was counted and grouped of a side topic; it can be gone on with.
+
+    Attributes:
+        first: the offset from which on it counts.
+        end: the offset up to which it does.
+        count: how many records.
+        last: the last one.
+    """
+
+    first: int = 0
+    end: int = 0
+    count: int = 0
+    last: list[SideRecord] = field(default_factory=list)
+    _groups: dict[tuple[str, str], SideGroup] = field(default_factory=dict)
+
+    def add(self, records: Iterable[SideRecord]) -> None:
+        """Count records, the oldest first."""
+        groups = self._groups
+        for each in records:
+            key = each.view, each.group
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = SideGroup(each.group, each.view, each, first=each.when)
+            group.count, group.sample = group.count + 1, each
+            if each.stream is not None:
+                group.streams.add(each.stream)
+            self.count += 1
+            self.last = [each]
+
+    def groups(self) -> list[SideGroup]:
+        """The groups as they are now, the largest first."""
+        found = [replace(each, streams={*each.streams}) for each in self._groups.values()]
+        return sorted(found, key=lambda group: -group.count)
 
 
 def list_text(side: str, records: Sequence[SideRecord], count: int, now: int) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """One view in one partition, one step of it at a time."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
@@ -27,12 +27,20 @@ _NOTHING: tuple[list[Event] | None, list[Event]] = (None, [])
 """No events, as a view with lanes has them."""
 
 
+def _as_they_are(events: Iterable[Event]) -> Iterable[Event]:
+    return events
+
+
 class ViewTask(ViewParts):
     """Runs a view over the events of one partition.
 
     A step changes memory at once and leaves the rows to the commit unit: when a unit cannot be
     committed, drop the task and build another one. A halted view takes no steps until it is
     resumed: who runs it keeps its input for it.
+
+    Attributes:
+        sampled: the events of a step as its handler is to get them; who runs the task may so take
+            the time of some of them.
     """
 
     def __init__(
@@ -55,6 +63,7 @@ class ViewTask(ViewParts):
         self._formatter = RecordFormatter(view, state.epoch if state.counts.rebuilt else None)
         self._retried: Mapping[Event, int] = NEVER
         self._split = _NOTHING
+        self.sampled: Callable[[Iterable[Event]], Iterable[Event]] = _as_they_are
         self._finish = parts_of(self)
         for stream in list(self.late_events.streams):
             progress = state.progress(stream)
@@ -127,7 +136,7 @@ class ViewTask(ViewParts):
         """
         result = self.order(events, unit, horizon, back)
         handling = self.new_handling(unit)
-        handling.run(result.ready)
+        handling.run(self.sampled(result.ready))
         self.finish(result, handling, unit, back)
 
     async def arun(
@@ -140,7 +149,7 @@ class ViewTask(ViewParts):
         """One step with a handler that has to be awaited."""
         result = self.order(events, unit, horizon, back)
         handling = self.new_handling(unit)
-        await handling.arun(result.ready)
+        await handling.arun(self.sampled(result.ready))
         self.finish(result, handling, unit, back)
 
     def order(

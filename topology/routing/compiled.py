@@ -22,7 +22,8 @@ NOT_AGAIN = when(header(BROADCAST), exists=False)
 class CompiledRule:
     """A rule as functions. What is from `outbound` on is filled in when all rules are compiled.
 
-    shared: whether several arrows lead to the rule, so that it might look twice.
+    shared: whether several arrows lead to the rule, so that it might look twice. fired: how often
+    it led anywhere; what is routed again, for its trail or after a failure, counts again.
     """
 
     rule: Rule
@@ -35,6 +36,7 @@ class CompiledRule:
     always: "list[CompiledTarget]"
     shared: bool
     keymaps: Mapping[str, Keymap]
+    fired: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -50,6 +50,7 @@ def route(source: CompiledSource, version: int, message: Message, detail: Detail
                             targets.append(target)
                     if targets:
                         targets += at.always
+                at.fired += bool(targets)
                 for target in targets:
                     for name in target.to:
                         found[name] = None

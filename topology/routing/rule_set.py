@@ -117,6 +117,11 @@ class RuleSet:
         self.plans(self.formats)
         self._compiled = self._compile()
 
+    @property
+    def fired(self) -> dict[str, int]:
+        """Rule → how often it led anywhere, since this version is there."""
+        return {name: each.fired for name, each in self._rules_as_functions.items()}
+
     def route(self, message: Message, detail: Detail = "none") -> Routing:
         """Find a message's destinations. Never raises, whatever the message is.
 
@@ -374,7 +379,7 @@ class RuleSet:
     def _compile(self) -> dict[str, CompiledSource]:
         starts = [name for source in self.sources.values() for name in source.rules]
         modules = {name: module.compile() for name, module in self.modules.items()}
-        rules = compile_rules(
+        rules = self._rules_as_functions = compile_rules(
             self.rules, self.keymaps, self.outbound, modules, starts, self._broadcasts
         )
         found = {}

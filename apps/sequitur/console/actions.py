@@ -31,7 +31,7 @@ class Action:
         dry_run: says what it would do; None where nothing can be lost.
         cost: what is lost, or not lost, in words; what the dry run says comes besides.
         start: what its command begins with; the app's unless given.
-        reason: the command's option for the reason; "" where it has none.
+        reason: the command's option for the reason.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Action:
 
 
 def told(words: Sequence[str], reason: str, why: str) -> list[str]:
-    """A command's words with the reason, where it takes one."""
-    return [*words[:1], reason, why, *words[1:]] if reason and why else [*words]
+    """A command's words with the reason, where there is one."""
+    return [*words[:1], reason, why, *words[1:]] if why else [*words]
 
 
 def with_arguments(name: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:

@@ -22,7 +22,7 @@ def by_command(
         name: on the button.
         title: what it does, in a sentence.
         cost: what is lost.
-        reason: the option that takes the reason, which the command records; "" for none.
+        reason: the option that takes the reason, which the command records.
         dry_run: whether the command has --dry-run.
     """
 

@@ -34,7 +34,7 @@ def _parts(function: Callable[..., int]) -> Callable[..., int]:
     type=click.IntRange(0, 65535),
     default=7090,
     show_default=True,
-    help="Port to listen on; 0 takes a free one.",
+    help="Port; 0 takes a free one.",
 )
 @click.option("--token-file", type=FILE, help="Else the token of CONSOLE_TOKEN, if any.")
 @_parts
@@ -43,11 +43,9 @@ def command(
 ) -> int:
     """Show a topology in a browser, and operate it from there.
 
-    Without a token nobody can change anything. With one, those can who give it.
-    Where others than this machine reach the address, it takes the token to read,
-    too, and a proxy in front for TLS. What runs beside the topology has pages, too,
-    if you name it as its own commands are told: --units "--destination orders
-    --group billing". Each of these options can be repeated.
+    Who gives the token can change things. Where others than this machine reach the
+    address, it takes the token to read, too, and a proxy in front for TLS. What runs
+    beside the topology has pages if you name it; its options can be repeated.
     """
     from sequitur.console.server import serve  # its help needs no NiceGUI
 

@@ -1,6 +1,6 @@
 """Reads for pages what the commands read: in a thread of its own, each thing once for all of them.
 
-Nothing is read that no page asks for.
+Nothing is read that no page asks for, but the changelogs once, at the start.
 """
 
 import asyncio
@@ -12,17 +12,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
+from topology.faust.inspection import gaps
 from topology.faust.inspection.kept_folds import keep_folds
 from topology.faust.operation.command_sender import acting_for
 
 T = TypeVar("T")
 FRESH = 2.0
 """Seconds for which an answer is good."""
+SHARE = 4.0
+"""For so many times as long as it took to find it is an answer good, so that what takes long is
+asked rarely."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
     made: float
+    good_until: float
     value: Any
 
 
@@ -33,13 +38,20 @@ class Reader:
         self.app, self._clock = app, clock
         self._answers: dict[str, _Answer] = {}
         self._running: dict[str, asyncio.Task[Any]] = {}
+        self._acts = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="reader", daemon=True)
         keep_folds(app)
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self.begin(self._prepare())
         return self
+
+    async def _prepare(self) -> None:
+        """Read what the first page would wait for; what goes wrong, that page says."""
+        with suppress(Exception):
+            await gaps(self.app, limit=0)
 
     def __exit__(self, *_: object) -> None:
         with suppress(TimeoutError):
@@ -56,7 +68,7 @@ class Reader:
         name: tells questions apart.
         """
         last = self._answers.get(name)
-        if last is not None and self._clock() - last.made < FRESH:
+        if last is not None and self._clock() < last.good_until:
             return last.value  # type: ignore[no-any-return]
         task = self._running.get(name)
         if task is None:
@@ -80,6 +92,7 @@ class Reader:
         try:
             return await self.there(acted())
         finally:
+            self._acts += 1
             self._answers.clear()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> Future[None]:
@@ -90,12 +103,15 @@ class Reader:
         async def asked() -> T:
             return await question(self.app)
 
+        began, acts = self._clock(), self._acts
         found = await self.there(asked())
         now = self._clock()
         old = [each for each, answer in self._answers.items() if now - answer.made > 60]
         for each in old:
             del self._answers[each]
-        self._answers[name] = _Answer(now, found)
+        # What was asked before somebody acted does not say what came of it.
+        good = max(FRESH, SHARE * (now - began)) if acts == self._acts else 0.0
+        self._answers[name] = _Answer(now, now + good, found)
         return found
 
     async def there(self, work: Coroutine[Any, Any, T]) -> T:

@@ -26,7 +26,7 @@ PAGES = {
     "/": ("Overview",), "/gaps": ("Gaps",), "/stream": ("Stream",), "/failures": ("Failures",),
     "/lateness": ("Lateness",), "/audit": ("Audit",), "/read-store": ("Read store", "read-store"),
     "/delivery": ("Delivery", "relay", "inbox"), "/units": ("Units", "units"),
-    "/routing": ("Routing", "router"), "/sites": ("Sites", "sites"),
+    "/routing": ("Routing", "router", "alerts"), "/sites": ("Sites", "sites"),
     "/replay": ("Replay", "replay"),
 }  # fmt: skip
 """Address → name, and the parts that it is about: without one of them there is no such page."""

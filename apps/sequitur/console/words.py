@@ -12,6 +12,7 @@ PARTS = {
     "inbox": "An inbox: what `sequitur inbox counts` takes.",
     "units": "A subscriber: what `sequitur units status` takes.",
     "router": "A router: what `sequitur route status` takes.",
+    "alerts": "Of `sequitur alerts --metrics`: http://HOST:PORT.",
     "sites": "The file of `sequitur sites`.",
     "replay": "The file of `sequitur replay`.",
 }

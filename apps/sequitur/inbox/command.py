@@ -1,6 +1,7 @@
 """`sequitur inbox`: fill an inbox from Kafka or over HTTP, list and release what is parked."""
 
 import asyncio
+import getpass
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -61,7 +62,10 @@ def _inbox(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _stream(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what names a stream."""
+    """Add what names a stream, and the reason."""
+    function = click.option("--reason", default="", help="Why; it is kept with who said so.")(
+        function
+    )
     topic, stream = (click.option(name, required=True) for name in ("--topic", "--stream"))
     return topic(stream(function))
 
@@ -162,10 +166,9 @@ def gaps(database: str, name: str) -> int:
 
     def run() -> int:
         for gap in (found := commands.gaps(_existing(database, name))):
-            since = datetime.fromtimestamp(min(max(gap.since / 1000, 0), LATEST), UTC)
             print(
                 f"{printable(gap.topic)} {printable(gap.stream)}: {gap.first} to {gap.last}, "
-                f"since {since:%F %T} UTC"
+                f"since {_time(gap.since)}"
             )
         return BAD_NEWS if found else DONE
 
@@ -193,11 +196,12 @@ def parked(database: str, name: str) -> int:
 @command.command()
 @_inbox
 @_stream
-def redrive(database: str, name: str, topic: str, stream: str) -> int:
+def redrive(database: str, name: str, topic: str, stream: str, reason: str) -> int:
     """Deliver a parked stream again, from the failed message on."""
 
     def run() -> int:
-        commands.redrive(_existing(database, name), topic, stream)
+        inbox = _existing(database, name)
+        commands.redrive(inbox, topic, stream, who=getpass.getuser(), why=reason)
         print(f"{printable(topic)} {printable(stream)} is delivered again")
         return DONE
 
@@ -207,15 +211,39 @@ def redrive(database: str, name: str, topic: str, stream: str) -> int:
 @command.command()
 @_inbox
 @_stream
-def unpark(database: str, name: str, topic: str, stream: str) -> int:
+def unpark(database: str, name: str, topic: str, stream: str, reason: str) -> int:
     """Go on with a parked stream without the failed message."""
 
     def run() -> int:
-        sequence = commands.unpark(_existing(database, name), topic, stream)
+        inbox = _existing(database, name)
+        sequence = commands.unpark(inbox, topic, stream, who=getpass.getuser(), why=reason)
         print(f"{printable(topic)} {printable(stream)} goes on behind {sequence}, which is dead")
         return DONE
 
     return _status(database, run)
+
+
+@command.command("commands")
+@_inbox
+@click.option("--limit", type=COUNT, default=50, show_default=True, help="Of the last.")
+def commands_(database: str, name: str, limit: int) -> int:
+    """Show who redrove and unparked what, and why; the last first."""
+
+    def run() -> int:
+        for each in commands.commands(_existing(database, name), limit):
+            print(
+                f"{_time(each.at)} {printable(each.who, 200)}: {each.command} "
+                f"{printable(each.topic)} {printable(each.stream)} at sequence {each.sequence}: "
+                f"{printable(each.why or 'no reason given', 400)}"
+            )
+        return DONE
+
+    return _status(database, run)
+
+
+def _time(milliseconds: int) -> str:
+    found = datetime.fromtimestamp(min(max(milliseconds / 1000, 0), LATEST), UTC)
+    return f"{found:%F %T} UTC"
 
 
 def _existing(database: str, name: str) -> Inbox:

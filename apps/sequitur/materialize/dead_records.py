@@ -1,5 +1,6 @@
 """`sequitur dead-records`: list the records that a read store refused, and remove them."""
 
+import getpass
 import logging
 import time
 from collections.abc import Callable
@@ -51,11 +52,13 @@ def list_(store: str, shadow: str | None, show: int) -> int:
 @click.option("--topic", help="Only those of this output topic.")
 @click.option("--older-than", type=DURATION, help="Only what was refused so long ago.")
 @click.option("--dry-run", is_flag=True, help="Say how many, and keep them.")
+@click.option("--reason", default="", help="Why; it is kept with who said so.")
 def remove(
-    store: str, shadow: str | None, topic: str | None, older_than: float | None, dry_run: bool
-) -> int:
+    store: str, shadow: str | None, topic: str | None, older_than: float | None, dry_run: bool,
+    reason: str,
+) -> int:  # fmt: skip
     """Delete them; that they were dead stays counted."""
-    return _status(store, shadow, lambda sink: _remove(sink, topic, older_than, dry_run))
+    return _status(store, shadow, lambda sink: _remove(sink, topic, older_than, dry_run, reason))
 
 
 def _status(store: str, shadow: str | None, run: Callable[[Sink], int]) -> int:
@@ -72,8 +75,12 @@ def _list(sink: Sink, show: int) -> int:
     for topic, partition, kept, removed in counts:
         dead = counted(kept, "dead record")
         print(f"{printable(topic)}/{partition}: {dead}, {removed:,} more removed")
+    for removal in sink.removals(show):
+        dead = counted(removal.number, "dead record")
+        by, why = printable(removal.by, 200), printable(removal.why or "no reason given", 300)
+        print(f"{_time(removal.at)}{dead} removed by {by}: {why}")
     for each in sink.last_dead(show):
-        when = "" if each.at is None else f"{datetime.fromtimestamp(each.at, UTC):%Y-%m-%dT%H:%MZ} "
+        when = "" if each.at is None else _time(each.at)
         place = f"{printable(each.topic)}/{each.partition} offset {each.offset}"
         print(f"{when}{place}: {printable(each.reason, 300)}")
     kept = sum(each.kept for each in counts)
@@ -82,8 +89,12 @@ def _list(sink: Sink, show: int) -> int:
     return BAD_NEWS if kept else DONE
 
 
-def _remove(sink: Sink, topic: str | None, age: float | None, dry_run: bool) -> int:
+def _time(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%MZ} "
+
+
+def _remove(sink: Sink, topic: str | None, age: float | None, dry_run: bool, why: str) -> int:
     before = None if age is None else int(time.time() - age)
-    number = sink.remove_dead(topic, before, dry_run=dry_run)
+    number = sink.remove_dead(topic, before, dry_run=dry_run, by=getpass.getuser(), why=why)
     print(f"{counted(number, 'dead record')} {'would be ' if dry_run else ''}removed")
     return DONE

@@ -97,6 +97,18 @@ class ControlLog:
                     found[place] = max(found.get(place, (0, 0, 0)), (each[0], each[1], each[2]))
         return list(found.values())
 
+    def fired(self) -> dict[str, tuple[int, float]]:
+        """Rule → (how often it fired, how often a second lately), of the processes that are heard
+        or have not left."""
+        found: dict[str, tuple[int, float]] = {}
+        for process in self.agreement.processes:
+            rules = self.said.get(process, {}).get("rules")
+            for name, each in rules.items() if isinstance(rules, dict) else ():
+                if isinstance(each, list) and len(each) == 2 and _are_numbers(each):
+                    count, rate = found.get(name, (0, 0.0))
+                    found[name] = count + int(each[0]), rate + float(each[1])
+        return found
+
     def patience(self) -> float:
         """Seconds to listen for all of them."""
         periods = (self.said.get(each, {}).get("period") for each in self.agreement.processes)
@@ -189,6 +201,10 @@ class Control:
                 for record in records:
                     log.take(record)
         return log
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    return all(isinstance(each, int | float) for each in values)
 
 
 def control_of(router: str, broker: str | None, properties: Path | None) -> Control:

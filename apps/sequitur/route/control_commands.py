@@ -176,6 +176,8 @@ def _told(log: ControlLog) -> int:
     if counted := log.counted():
         read, unrouted, failed = map(sum, zip(*counted, strict=True))
         print(f"  {read:,} messages: {unrouted:,} without a destination, {failed:,} failed")
+    for name, (count, rate) in sorted(log.fired().items(), key=lambda rule: -rule[1][0]):
+        print(f"  rule {printable(name, 80)}: fired {count:,} times, {rate:,.1f} a second")
     if at.trace.detail != "none":
         print(f"  trails: {at.trace.detail}, of each {at.trace.every}. offset")
     for endpoint in at.endpoints.values():

@@ -47,13 +47,17 @@ class KeptDeadContract(StoreUnderTest):
             assert sink.remove_dead("other", dry_run=True) == 1
             assert len(sink.last_dead(9)) == 3
             assert sink.remove_dead("other") == 1
-            assert sink.remove_dead(before=1 << 40) == 2
+            assert sink.removals(9)[0].number == 1
+            assert sink.remove_dead(before=1 << 40, by="ann", why="an 'odd' reason") == 2
             assert sink.dead_counts() == [
                 DeadCount("other", 0, kept=0, removed=1),
                 DeadCount(TOPIC, 0, kept=0, removed=2),
             ]
             # Counted once, however often it is asked for.
             assert sink.remove_dead() == 0
+            removals = sorted((each[1:] for each in sink.removals(9)), key=str)
+            assert removals == [("", "", "other", 1), ("ann", "an 'odd' reason", None, 2)]
+            assert len(sink.removals(1)) == 1
             sink.apply([_bad(2)])
             (last,) = sink.last_dead(1)
             assert last[:5] == (TOPIC, 0, 2, last.reason, b"bad 2")

@@ -8,7 +8,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from stores.sinks.dead_limit import DeadCount, DeadLimit, Place, StoredDead, by_partition
+from stores.sinks.dead_limit import (
+    REMOVALS,
+    DeadCount,
+    DeadLimit,
+    Place,
+    Removal,
+    StoredDead,
+    by_partition,
+)
 from stores.sinks.delta.tables import DeltaTables
 from stores.sinks.removed_offsets import Span, count, decoded, encoded, with_offsets
 from stores.sinks.schema import TableState
@@ -19,6 +27,9 @@ DEAD = TableState(
     {"reason": str, "value": bytes, "at": int},
 )
 REMOVED = TableState("_dead_removed", {"topic": str, "partition": int}, {"spans": str})
+_REMOVALS = "_dead_removals"
+_REMOVAL = (pa.int64(), pa.string(), pa.string(), pa.string(), pa.int64())
+"""The types of a removal's fields."""
 _PLACE = tuple(DEAD.key)
 
 log = logging.getLogger("read store")
@@ -83,6 +94,21 @@ class DeltaDeadRecords:
         columns = zip(*places, strict=True)
         self._tables.delete(self._dead, pa.table(dict(zip(_PLACE, columns, strict=True))))
         log.warning("%d dead records were removed from the table %s", len(places), self._dead)
+
+    def record(self, removal: Removal) -> None:
+        """Note who removed records, and why."""
+        rows = [removal, *self.removals(REMOVALS - 1)]
+        columns = zip(Removal._fields, zip(*rows, strict=True), _REMOVAL, strict=True)
+        self._tables.write(
+            _REMOVALS, pa.table({name: pa.array(each, kind) for name, each, kind in columns})
+        )
+
+    def removals(self, limit: int) -> list[Removal]:
+        """The last removals on command."""
+        if not self._tables.exists(_REMOVALS):
+            return []
+        frame = self._tables.frame(_REMOVALS).orderBy(F.col("at").desc()).limit(limit)
+        return [Removal(*row) for row in frame.select(*Removal._fields).collect()]
 
     def spans(self) -> dict[tuple[str, int], list[Span]]:
         """(topic, partition) → what was removed of it."""

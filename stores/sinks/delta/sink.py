@@ -5,6 +5,7 @@ together, so `stores.sinks.delta.journal` notes beforehand what it will write; w
 off, the next one leaves out what a table has already.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from pyspark.sql import SparkSession
 
-from stores.sinks.dead_limit import DeadCount, StoredDead
+from stores.sinks.dead_limit import DeadCount, Removal, StoredDead
 from stores.sinks.delta import shadow_tables
 from stores.sinks.delta.batches import DeltaBatches
 from stores.sinks.delta.dead_rows import DEAD
@@ -205,14 +206,23 @@ class DeltaSink(DeltaBatches):
             return self._dead_rows.last(limit)
 
     def remove_dead(
-        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False
-    ) -> int:
+        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False,
+        by: str = "", why: str = "",
+    ) -> int:  # fmt: skip
         """See `Sink.remove_dead`."""
         with self._errors():
             places = self._dead_rows.chosen(topic, before)
             if not dry_run:
                 self._remove(places)
+                if places:
+                    removal = Removal(int(time.time()), by, why, topic, len(places))
+                    self._dead_rows.record(removal)
         return len(places)
+
+    def removals(self, limit: int) -> list[Removal]:
+        """See `Sink.removals`."""
+        with self._errors():
+            return self._dead_rows.removals(limit)
 
     def close(self) -> None:
         """Let what goes on in the background end; nothing is open."""

@@ -5,7 +5,15 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from stores.sinks.dead_limit import DeadCount, DeadLimit, Place, StoredDead, by_partition
+from stores.sinks.dead_limit import (
+    REMOVALS,
+    DeadCount,
+    DeadLimit,
+    Place,
+    Removal,
+    StoredDead,
+    by_partition,
+)
 from stores.sinks.records import DeadRecord
 from stores.sinks.removed_offsets import Span, count, decoded, encoded, has, joined, with_offsets
 from stores.sinks.shadows import shadow_name
@@ -66,6 +74,22 @@ class SqlDeadRecords:
         if not dry_run:
             self._remove(places)
         return len(places)
+
+    def record(self, removal: Removal) -> None:
+        """Note who removed records, and why."""
+        query = self._database.query
+        query(
+            "INSERT INTO _dead_removals (at, who, why, topic, number) VALUES (?, ?, ?, ?, ?)",
+            removal,
+        )
+        kept = query("SELECT at FROM _dead_removals ORDER BY at DESC LIMIT 1 OFFSET ?", [REMOVALS])
+        for row in kept:
+            query("DELETE FROM _dead_removals WHERE at <= ?", row)
+
+    def removals(self, limit: int) -> list[Removal]:
+        """The last removals on command."""
+        sql = "SELECT at, who, why, topic, number FROM _dead_removals ORDER BY at DESC LIMIT ?"
+        return [Removal(*row) for row in self._database.query(sql, [limit])]
 
     def _remove(self, places: Sequence[tuple[Any, ...]]) -> None:
         if not places:

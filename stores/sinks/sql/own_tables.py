@@ -6,11 +6,15 @@ from stores.sinks.errors import StoreError
 from stores.sinks.shadows import shadow_name
 from stores.sinks.sql.database import Database, quoted
 
-LAYOUT = 4
-"""Of these tables; 1 had no epochs and no shadows, 2 kept all dead records, 3 had `_sides`."""
+LAYOUT = 5
+"""Of these tables; 1 had no epochs and no shadows, 2 kept all dead records, 3 had `_sides`, 4 did
+not say who removed dead records."""
 
 SHADOWS = "_shadows"
 """The shadow tables: a line for each, and one without a table for each shadow that is written."""
+
+REMOVALS = "_dead_removals"
+"""Who had dead records removed, of any set of tables."""
 
 _PER_SHADOW = {
     "_positions": """
@@ -48,12 +52,17 @@ def make_all(database: Database) -> None:
         database.run(
             f'CREATE TABLE {SHADOWS} (shadow TEXT, "table" TEXT, PRIMARY KEY (shadow, "table"))'
         )
-    elif layout < LAYOUT:
+    elif layout < 4:
         database.run(f"ALTER TABLE _sides RENAME TO {SHADOWS}")
         database.run(f"ALTER TABLE {SHADOWS} RENAME COLUMN side TO shadow")
     if layout is not None and layout < 3:
         _bound_dead(database)
     if layout != LAYOUT:
+        number = database.integer
+        database.run(
+            f"CREATE TABLE IF NOT EXISTS {REMOVALS} (at {number} NOT NULL, who TEXT NOT NULL, "
+            f"why TEXT NOT NULL, topic TEXT, number {number} NOT NULL)"
+        )
         database.set_layout(LAYOUT)
 
 

@@ -1,11 +1,12 @@
 """A read store in a SQL database; what databases do differently is in `database`."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any, Self
 
-from stores.sinks.dead_limit import DeadCount, StoredDead, keep_from
+from stores.sinks.dead_limit import DeadCount, Removal, StoredDead, keep_from
 from stores.sinks.records import Applied, Batch, OnDead, OutputRecord, Position, check_at
 from stores.sinks.reduction import NOTHING, Reduction
 from stores.sinks.replacement import fold_replacement
@@ -198,11 +199,20 @@ class SqlSink:
             return self._dead.last(limit)
 
     def remove_dead(
-        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False
-    ) -> int:
+        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False,
+        by: str = "", why: str = "",
+    ) -> int:  # fmt: skip
         """See `Sink.remove_dead`."""
         with self._begin() as transaction:
-            return transaction.dead.remove(topic, before, dry_run=dry_run)
+            number = transaction.dead.remove(topic, before, dry_run=dry_run)
+            if number and not dry_run:
+                transaction.dead.record(Removal(int(time.time()), by, why, topic, number))
+            return number
+
+    def removals(self, limit: int) -> list[Removal]:
+        """See `Sink.removals`."""
+        with self.database.errors():
+            return self._dead.removals(limit)
 
     def close(self) -> None:
         """Close the connection."""

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Connection, Engine, update
 
-from stores.inbox.commands import counts, parked, redrive, unpark
+from stores.inbox.commands import commands, counts, parked, redrive, unpark
 from stores.inbox.inbox import Inbox, InboxError
 from stores.inbox.tables import STREAMS
 from stores.message import Message
@@ -81,7 +81,10 @@ class Parking:
         fail(inbox, 1)
         inbox.receive([message(4), message(3), message(1, "b")])
         assert consume(inbox) == ["b1"]
-        redrive(inbox, "orders", "a")
+        redrive(inbox, "orders", "a", who="ann", why="it is \0 mended \ud800")
+        (told,) = commands(inbox)
+        assert (told.command, told.stream, told.sequence, told.who) == ("redrive", "a", 1, "ann")
+        assert told.why.startswith("it is")
         assert consume(inbox) == ["a1", "a2", "a3", "a4"]
         assert done(engine) == ["a1", "a2", "a3", "a4", "b1"]
 

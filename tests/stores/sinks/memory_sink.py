@@ -19,6 +19,7 @@ from stores.sinks import (
     OnDead,
     OutputRecord,
     Position,
+    Removal,
     StoredDead,
     StoreError,
 )
@@ -115,6 +116,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.sets: dict[str | None, TableSet] = {None: TableSet()}
+        self.removals: list[Removal] = []
 
 
 class MemorySink:
@@ -249,8 +251,9 @@ class MemorySink:
         return list(reversed(self._set.dead.values()))[:limit]
 
     def remove_dead(
-        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False
-    ) -> int:
+        self, topic: str | None = None, before: int | None = None, *, dry_run: bool = False,
+        by: str = "", why: str = "",
+    ) -> int:  # fmt: skip
         chosen = [
             at
             for at, each in self._set.dead.items()
@@ -258,7 +261,12 @@ class MemorySink:
         ]
         if not dry_run:
             self._changed(lambda here: here.remove(chosen))
+            if chosen:
+                self.store.removals.insert(0, Removal(int(time()), by, why, topic, len(chosen)))
         return len(chosen)
+
+    def removals(self, limit: int) -> list[Removal]:
+        return self.store.removals[:limit]
 
     def close(self) -> None:
         pass

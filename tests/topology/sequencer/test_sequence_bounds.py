@@ -75,7 +75,7 @@ def test_counts_stop_where_a_row_does() -> None:
     ledger = Ledger(0, 1)
     gap = OpenGap("v", 0, "a", 0, (), 1, MOST, 0, 1, False, None)
     for _ in range(3):
-        ledger.enter(gap)
+        ledger.enter([gap])
     assert ledger.sequences == MOST
     assert len(Sequences([(-(2**63), 2**63)])) == MOST
 

@@ -33,6 +33,7 @@ from topology.diagnostics.explain.tally import (
     came_since,
     tally,
 )
+from topology.diagnostics.explain.waiting_streams import WaitingStreams, of_sequences
 
 __all__ = [
     "Account",
@@ -50,6 +51,7 @@ __all__ = [
     "StreamContext",
     "StreamPlace",
     "ViewTally",
+    "WaitingStreams",
     "account",
     "account_text",
     "came_apart",
@@ -58,6 +60,7 @@ __all__ = [
     "missing",
     "of_counts",
     "of_lanes",
+    "of_sequences",
     "of_stream",
     "of_waiting",
     "open_gaps",

@@ -76,6 +76,12 @@ def of_lanes(stream: str) -> Wanted:
     return wanted
 
 
+@lru_cache(64)
+def with_keys(wanted: Wanted, keys: frozenset[bytes]) -> Wanted:
+    """The same rows and those of some keys; the same one when asked again."""
+    return lambda key, value: key in keys or wanted(key, value)
+
+
 def of_waiting(key: bytes, value: bytes) -> bool:
     """What waits, the progress of the streams that wait, and what there is of the view."""
     if key[:1] == b"p":

@@ -1,14 +1,16 @@
 """The gap ledger: what is missing in which stream of which view, the oldest first."""
 
-from bisect import insort
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from types import MappingProxyType
 
 from topology.diagnostics.explain.bad_news import Trouble
 from topology.diagnostics.explain.missing import Missing, missing
 from topology.engine.view_task import ViewTask
 from topology.model.counts import saturated
+from topology.sequencer.ordering import Ordering
+from topology.sequencer.progress import Progress
 
 NOBODY: Mapping[str, Collection[int]] = MappingProxyType({})
 
@@ -50,38 +52,59 @@ def open_gaps(
     task: made of the rows that `of_waiting` keeps. away, dead: stream → sequences in redelivery,
     and in the dead topic: they are not missing. A stream that waits for a dead one has a gap, too.
     """
+    ordering = task.state.ordering
     for stream, progress in task.state.waiting.items():
-        last = progress.last
-        here: Iterator[int] = (event.sequence for event in task.state.waits(stream))
-        gone = {sequence for sequence in away.get(stream, ()) if sequence > last}
-        died = {sequence for sequence in dead.get(stream, ()) if sequence > last} - gone
-        if gone or died:
-            there = set(here)
-            gone, died = gone - there, died - there
-            here = iter(sorted(there | gone | died))
-        goes_on = progress.suspended or task.state.ordering.can_go_on(progress)
-        counted = _Counted(here)
-        found, ranges = missing(task.state.ordering, last, counted, can_go_on=goes_on)
-        if not (found or died):
-            continue
-        count: int | None = None
-        if task.state.ordering.counts:
-            count = (counted.highest - last) // task.state.ordering.step - counted.number
-        yield OpenGap(
-            task.view.name,
-            partition,
-            stream,
-            last,
-            tuple(found),
-            ranges,
-            count,
-            progress.since,
-            progress.waiting,
-            progress.held,
-            None if progress.suspended else task.state.ordering.deadline(progress),
-            len(gone),
-            len(died),
-        )
+        here = (event.sequence for event in task.state.waits(stream))
+        found = open_gap(
+            task.view.name, partition, stream, progress, here, ordering, away.get(stream, ()),
+            dead.get(stream, ()), waiting=progress.waiting,
+        )  # fmt: skip
+        if found is not None:
+            yield found
+
+
+def open_gap(
+    view: str, partition: int, stream: str, progress: Progress, here: Iterable[int],
+    ordering: Ordering, away: Collection[int] = (), dead: Collection[int] = (), *,
+    waiting: int | None = None,
+) -> OpenGap | None:  # fmt: skip
+    """What a stream that waits misses; None if that is nothing.
+
+    Args:
+        view: its name.
+        partition: its number.
+        stream: the stream's id.
+        progress: of the stream; without its events where the order counts.
+        here: the sequences that wait, sorted.
+        ordering: of the view.
+        away: the stream's sequences in redelivery.
+        dead: the stream's sequences in the dead topic.
+        waiting: how many wait; as many as `here` has unless given.
+    """
+    last = progress.last
+    gone = {sequence for sequence in away if sequence > last}
+    died = {sequence for sequence in dead if sequence > last} - gone
+    if waiting is None:
+        here = list(here)
+        waiting = len(here)
+    if gone or died:
+        there = set(here)
+        gone, died = gone - there, died - there
+        here = sorted(there | gone | died)
+    # An order that counts does not ask.
+    goes_on = progress.suspended or (not ordering.counts and ordering.can_go_on(progress))
+    counted = _Counted(iter(here))
+    found, ranges = missing(ordering, last, counted, can_go_on=goes_on)
+    if not (found or died):
+        return None
+    count: int | None = None
+    if ordering.counts:
+        count = (counted.highest - last) // ordering.step - counted.number
+    due = None if progress.suspended else ordering.deadline(progress)
+    return OpenGap(
+        view, partition, stream, last, tuple(found), ranges, count, progress.since, waiting,
+        progress.held, due, len(gone), len(died),
+    )  # fmt: skip
 
 
 class _Counted:
@@ -118,9 +141,11 @@ class Ledger:
     unread: int = 0
     unseen: list[str] = field(default_factory=list)
 
-    def enter(self, gap: OpenGap) -> None:
-        """Take a gap in."""
-        self.streams += 1
-        self.sequences = saturated(self.sequences + (gap.count or 0))
-        insort(self.gaps, gap, key=lambda one: (one.since, one.view, one.stream))
-        del self.gaps[self.limit :]
+    def enter(self, gaps: Iterable[OpenGap]) -> None:
+        """Take gaps in."""
+        found = list(gaps)
+        self.streams += len(found)
+        self.sequences = saturated(self.sequences + sum(gap.count or 0 for gap in found))
+        self.gaps = nsmallest(
+            self.limit, [*self.gaps, *found], key=lambda one: (one.since, one.view, one.stream)
+        )

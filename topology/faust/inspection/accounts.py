@@ -10,6 +10,7 @@ from topology.declaration.lanes import split_lane
 from topology.declaration.policies import Ask
 from topology.declaration.view import View
 from topology.diagnostics.explain import Account, StreamContext, account, of_lanes, of_stream
+from topology.diagnostics.explain.fold import with_keys
 from topology.diagnostics.explain.side_filters import side_filters
 from topology.diagnostics.explain.side_records import SideRecords, requested
 from topology.diagnostics.explain.stream_context import Request
@@ -123,10 +124,8 @@ class _StreamInspection:
 
     async def _task(self, view: View, number: int) -> ViewTask:
         mine = (of_stream if view.split is None else of_lanes)(self._stream)
-        again = {redriven_key(record.offset) for record in (await self._sides()).dead}
-        return await self._durable.task(
-            view, number, lambda key, value: key in again or mine(key, value)
-        )
+        again = frozenset(redriven_key(record.offset) for record in (await self._sides()).dead)
+        return await self._durable.task(view, number, with_keys(mine, again))
 
     async def _known(self, task: ViewTask) -> list[str]:
         """The stream as the view knows it: its lanes, where it has lanes."""

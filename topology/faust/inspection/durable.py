@@ -13,8 +13,10 @@ from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.diagnostics.explain import (
-    Fold,
     PendingRedelivery,
+    WaitingStreams,
+    of_counts,
+    of_sequences,
     of_waiting,
     waiting_rows,
 )
@@ -25,7 +27,7 @@ from topology.engine.state.rows import COUNTS
 from topology.engine.view_task import ViewTask
 from topology.engine.wait_notes import InputWaits
 from topology.faust.inspection.cannot_answer import CannotAnswer
-from topology.faust.inspection.kept_folds import folds_of
+from topology.faust.inspection.kept_folds import Folded, fold_of, folds_of
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.kafka.clients import admin_client, missing_topics, plain_consumer, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
@@ -33,7 +35,6 @@ from topology.faust.kafka.reader import FETCH_WAIT
 from topology.faust.kafka.worker_clock import wall
 from topology.model.counts import left_behind
 from topology.model.event import Message
-from topology.model.partition_table import Row
 
 SCAN, SECONDS = 500_000, 5.0
 """Offsets at the end of a partition that are looked at, in so many seconds; the last ones first."""
@@ -203,18 +204,25 @@ class DurableState:
         # Before the rows, which are at least as far then.
         group = (await self.committed([source])).get(source)
         fold = await self._fold(view.name, partition, wanted)
+        if wanted is of_counts or isinstance(fold, WaitingStreams):
+            return _task(view, MemoryTable(), fold.rows, group)
         table = MemoryTable()
         rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
         table.write(sorted(rows.items()))
-        table.write(await self._in_memory(view, source, table, wanted))
-        task = ViewTask(view, table)
-        if group is not None and task.state.positions.input is None:
-            task.state.positions.input = left_behind(table.get(COUNTS), group.offset)
-        return task
+        memory = await self._in_memory(view, source, table, wanted)
+        return _task(view, table, memory, group)
+
+    async def waiting(self, view: View, partition: int) -> tuple[ViewTask, WaitingStreams]:
+        """What waits of a view whose order counts, and the view without it."""
+        source = TopicPartition(view.of.by_stream, partition)
+        group = (await self.committed([source])).get(source)
+        fold = await self._fold(view.name, partition, of_sequences)
+        assert isinstance(fold, WaitingStreams)
+        return _task(view, MemoryTable(), fold.rows, group), fold
 
     async def _in_memory(
         self, view: View, source: TopicPartition, table: MemoryTable, wanted: Wanted
-    ) -> list[Row]:
+    ) -> dict[bytes, bytes]:
         """The rows that events would have that wait in the worker's memory only."""
         waits = InputWaits(view, table)
         if waits:
@@ -222,21 +230,32 @@ class DurableState:
             start, end = max(span.first, waits.first), min(span.end, waits.end)
             async for record in self.records(source, start, end):
                 waits.take([record])
-        return [(key, row) for key, row in waits.rows.items() if wanted(key, row)]
+        return {key: row for key, row in waits.rows.items() if wanted(key, row)}
 
     async def rows(self, name: str, partition: int, wanted: Wanted) -> dict[bytes, bytes]:
         """The rows that are wanted of a view's changelog, or of that of its second stage."""
         return (await self._fold(name, partition, wanted)).rows
 
-    async def _fold(self, name: str, partition: int, wanted: Wanted) -> Fold:
+    async def _fold(self, name: str, partition: int, wanted: Wanted) -> Folded:
         changelog = TopicPartition(self.app.engine.changelogs[name], partition)
-        span = (await self.span([changelog]))[changelog]
         kept = folds_of(self.app)
-        fold, upto = kept.begin(changelog, wanted, span.first, span.end)
-        async for record in self.records(changelog, upto, span.end):
+        if kept is None:
+            span = (await self.span([changelog]))[changelog]
+            return await self._read_on(changelog, fold_of(wanted), span.first, span.end)
+        wanted = kept.serving(wanted)
+        async with kept.reading[changelog]:
+            span = (await self.span([changelog]))[changelog]
+            fold, upto = kept.begin(changelog, wanted, span.first, span.end)
+            await self._read_on(changelog, fold, upto, span.end)
+            kept.keep(changelog, wanted, fold, span.end)
+            return fold
+
+    async def _read_on(
+        self, changelog: TopicPartition, fold: Folded, start: int, end: int
+    ) -> Folded:
+        async for record in self.records(changelog, start, end):
             assert record.key is not None
             fold.take(record.key, record.value)
-        kept.keep(changelog, wanted, fold, span.end)
         return fold
 
     async def away(
@@ -268,3 +287,14 @@ class DurableState:
                     event.stream, event.sequence, event.attempt, not_before(record)
                 )
         return list(found.values()), [tail.cut] if tail.cut else []
+
+
+def _task(
+    view: View, table: MemoryTable, rows: Mapping[bytes, bytes], group: Committed | None
+) -> ViewTask:
+    """A view of the rows of a table and more of them."""
+    table.write(rows.items())
+    task = ViewTask(view, table)
+    if group is not None and task.state.positions.input is None:
+        task.state.positions.input = left_behind(table.get(COUNTS), group.offset)
+    return task

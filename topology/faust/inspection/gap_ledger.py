@@ -5,9 +5,10 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from topology.diagnostics.explain import Ledger, of_waiting, open_gaps
+from topology.diagnostics.explain import Ledger, WaitingStreams, of_waiting, open_gaps
 from topology.diagnostics.explain.bad_news import troubles
 from topology.diagnostics.explain.side_records import dead_of
+from topology.diagnostics.explain.waiting_streams import knows_by_sequences
 from topology.diagnostics.explain.went_on_without import by_hand
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.consumer_group import consumer_group
@@ -43,7 +44,11 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
         for each in views:
             counts, halted, unassigned = Counts(), {}, []
             for number in range(each.of.partitions):
-                task = await durable.task(each, number, of_waiting)
+                waiting: WaitingStreams | None = None
+                if knows_by_sequences(each.ordering):
+                    task, waiting = await durable.waiting(each, number)
+                else:
+                    task = await durable.task(each, number, of_waiting)
                 source = TopicPartition(each.of.by_stream, number)
                 counts += task.state.counts
                 if task.halted:
@@ -51,16 +56,20 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
                 if source not in group.owners:
                     unassigned.append(number)
                 ledger.unread += await _unread(durable, source, task)
-                if task.state.counts.dead and task.state.waiting and dead is None:
+                held = task.state.counts.waiting + task.state.counts.parked
+                if task.state.counts.dead and held and dead is None:
                     dead = await _dead(durable, ledger.unseen)
-                away: defaultdict[str, list[int]] = defaultdict(list)
-                gone, cut = await durable.away(task, number) if task.state.waiting else ([], [])
+                gone, cut = await durable.away(task, number) if held else ([], [])
                 ledger.unseen += cut
+                away: defaultdict[str, list[int]] = defaultdict(list)
                 for event in gone:
-                    if event.stream in task.state.waiting:
-                        away[event.stream].append(event.sequence)
-                for gap in open_gaps(task, number, away, (dead or {}).get(each.name, {})):
-                    ledger.enter(gap)
+                    away[event.stream].append(event.sequence)
+                died = (dead or {}).get(each.name, {})
+                ledger.enter(
+                    open_gaps(task, number, away, died)
+                    if waiting is None
+                    else waiting.gaps(each, number, task.state.ordering, away, died)
+                )
             ledger.troubles += troubles(each.name, counts, halted, unassigned)
         for declared in {each.of.name: each.of for each in views}.values():
             ledger.unread += await durable.unkeyed(declared)

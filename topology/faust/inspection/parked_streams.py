@@ -11,6 +11,7 @@ from topology.diagnostics.explain.parked_streams import (
     parked_of,
     reason_of,
 )
+from topology.diagnostics.explain.waiting_streams import knows_by_sequences
 from topology.engine.parked_messages import parked_message
 from topology.engine.state.rows import split_buffer_key
 from topology.faust.inspection.durable import DurableState
@@ -43,8 +44,11 @@ async def parked(app: Any, *, view: str = "", scan: int | None = None) -> Parked
         found: list[ParkedStream] = []
         for each in views:
             for number in range(each.of.partitions):
-                task = await durable.task(each, number, of_waiting)
-                found += parked_of(task, number)
+                if knows_by_sequences(each.ordering):
+                    task, waiting = await durable.waiting(each, number)
+                    found += waiting.parked(each, number, task.state.ordering)
+                else:
+                    found += parked_of(await durable.task(each, number, of_waiting), number)
         found += await parked_at_work(durable, views)
         if not view:
             found += [each async for each in _of_routes(durable)]

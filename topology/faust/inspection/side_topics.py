@@ -5,10 +5,20 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from topology.diagnostics.side_topics import ALL, SIDES, SideFilter, SideGroup, SideRecord, grouped
+from topology.diagnostics.explain.formatting import lately
+from topology.diagnostics.side_topics import (
+    ALL,
+    SIDES,
+    SideFilter,
+    SideGroup,
+    SideRecord,
+    SideTally,
+    grouped,
+)
 from topology.diagnostics.side_topics import side_record as read_record
 from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.durable import DurableState
+from topology.faust.inspection.kept_folds import KeptFolds, folds_of
 from topology.faust.inspection.named import view_of
 
 LIMIT = 50
@@ -78,12 +88,37 @@ async def side_topic(
     topic = topic_of(app, side)
     if choice.view:
         view_of(app, choice.view)
+    kept = folds_of(app)
     async with DurableState(app, scan=scan) as durable:
+        if kept is not None and choice == ALL and limit <= 1:
+            return await _gone_on_with(durable, kept, side, topic, limit)
         tail = await durable.end_of(topic, lambda each: choice.takes(read_record(side, each)))
         found = [read_record(side, each) for each in tail.records]
         unseen = [tail.cut] if tail.cut else []
         last = found[max(0, len(found) - limit) :]
         return SideTopic(side, durable.now, len(found), last, grouped(found), unseen)
+
+
+async def _gone_on_with(
+    durable: DurableState, kept: KeptFolds, side: str, topic: str, limit: int
+) -> SideTopic:
+    """As `side_topic`, of all records, from where the last look ended."""
+    partition = TopicPartition(topic, 0)
+    async with kept.reading[partition]:
+        span, tally = (await durable.span([partition]))[partition], kept.sides.pop(side, None)
+        if tally is None or not span.first <= tally.first or tally.end > span.end:
+            tail, tally = await durable.end_of(topic), SideTally()
+            tally.first = tally.end = span.end - tail.looked
+            for record in tail.records:
+                tally.add([read_record(side, record)])
+                tally.end = record.offset + 1
+        async for record in durable.records(partition, tally.end, span.end):
+            tally.add([read_record(side, record)])
+        tally.end = max(tally.end, span.end)  # more may have come while it was read
+        kept.sides[side] = tally
+    unseen = [lately(tally.end - tally.first, topic)] if tally.first > span.first else []
+    last = tally.last[:limit]
+    return SideTopic(side, durable.now, tally.count, last, tally.groups(), unseen)
 
 
 async def side_record(app: Any, side: str, offset: int) -> SideRecord:

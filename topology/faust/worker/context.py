@@ -1,7 +1,7 @@
 """What the partitions of a worker share: its settings, tables, clients and agents."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from topology.faust.worker.refusals import Refusals
 from topology.faust.worker.router_process import RouterProcess
 from topology.faust.worker.tables import Tables
 from topology.faust.worker.writer import AcknowledgedWriter, TransactionalWriter, Writer
+from topology.model.event import Event
 from topology.ordered_commit import OrderedCommit
 
 
@@ -32,6 +33,12 @@ class Timings(Protocol):
 
     def timed_steps(self, view: str, dispatch: Dispatch) -> Dispatch:
         """A view's dispatch, whose time counts."""
+
+    def sampled_handlers(self, view: View) -> Callable[[Iterable[Event]], Iterable[Event]]:
+        """The events of a step, one of which is timed while a handler has it."""
+
+    def handlers(self, view: str) -> Callable[[float], None]:
+        """What is told the seconds of each call of a view's handler."""
 
     def commits(self, topic: str) -> Callable[[float], None]:
         """What is told the seconds of each commit of a topic's partitions."""

@@ -28,4 +28,6 @@ def open_view(context: WorkerContext, task: ViewTask, table: Any, partition: int
     dispatch: Dispatch = context.views[view.name].do
     if context.timings is not None:
         dispatch = context.timings.timed_steps(view.name, dispatch)
+        if view.work is None:  # its workers have the handler
+            task.sampled = context.timings.sampled_handlers(view)
     return PartitionView(task, table, dispatch, side_inputs, rebuilds)

@@ -7,6 +7,7 @@ process writes heartbeats to partition 1; who misses them says that a process le
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import uuid4
@@ -21,6 +22,7 @@ from topology.faust.kafka.clients import connected_consumer
 from topology.faust.worker.control_writer import BEATS, LOG, ControlWriter
 from topology.faust.worker.handler_threads import HandlerThreads
 from topology.faust.worker.rule_loading import load_rules
+from topology.faust.worker.rule_rates import RuleRates
 from topology.faust.worker.trail_log import TrailLog
 from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.errors import DeclarationError
@@ -75,6 +77,7 @@ class RouterProcess:
         self._heard: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self.counted: dict[tuple[str, int], IntakeCounts] = {}
+        self._rates = RuleRates()
         self.read = 0
         """Up to which offset of the log."""
         self._above = 0
@@ -234,6 +237,7 @@ class RouterProcess:
                 f"{topic}/{number}": (each.read, each.unknown, each.malformed)
                 for (topic, number), each in self.counted.items()
             },
+            "rules": {} if rules is None else self._rates.of(rules, time.monotonic()),
         }
         await self._writer.beat(said)
 

@@ -23,7 +23,7 @@ def register(site: Site) -> None:
     for page in (overview, view, gaps, stream, failures, lateness, audit):
         page.register(site)
     of_parts = {read_store: ["read-store"], delivery: ["relay", "inbox"], units: ["units"],
-                routing: ["router"], sites: ["sites"], replay: ["replay"]}  # fmt: skip
+                routing: ["router", "alerts"], sites: ["sites"], replay: ["replay"]}  # fmt: skip
     for part, needs in of_parts.items():
         if any(map(site.parts.get, needs)):
             part.register(site)

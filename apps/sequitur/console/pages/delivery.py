@@ -24,7 +24,7 @@ def register(site: Site) -> None:
                 report(site, f"Outbox and relay {quoted(words)}", "relay", ["status", *words])
             for words in site.parts.get("inbox", ()):
                 name = quoted(words)
-                for what in ("counts", "gaps", "parked"):
+                for what in ("counts", "gaps", "parked", "commands"):
                     report(site, f"Inbox {name}: {what}", "inbox", [what, *words])
                 buttons = {"Redrive": partial(redrive, words), "Unpark": partial(unpark, words)}
                 form(site, f"A parked stream of inbox {name}", _FIELDS, buttons)
@@ -35,7 +35,7 @@ def redrive(words: Words, given: Given) -> Action:
     return by_command(
         "inbox", ["redrive", *words, *_stream(given)], "Redrive",
         "Deliver the parked stream again, from the failed message on",
-        "Nothing is lost. What fails again is parked again.", reason="",
+        "Nothing is lost. What fails again is parked again.",
     )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def unpark(words: Words, given: Given) -> Action:
     return by_command(
         "inbox", ["unpark", *words, *_stream(given)], "Unpark",
         "Let the parked stream go on without the failed message",
-        "The consumer does without the failed message, which is dead.", reason="",
+        "The consumer does without the failed message, which is dead.",
     )  # fmt: skip
 
 

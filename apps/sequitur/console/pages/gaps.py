@@ -22,13 +22,16 @@ _HEADS = {
     "since": "open since", "view": "view", "stream": "stream", "last": "last handled",
     "missing": "missing", "count": "of them", "waiting": "events wait", "until": "given up",
 }  # fmt: skip
-Found = tuple[Ledger, list[Bar]]
+Found = tuple[Ledger, list[Bar], int]
+"""What the table has, the histogram, and how many gaps that is of."""
 
 
 async def found_gaps(app: Any) -> Found:
     """Read what the page shows."""
     ledger = await gaps(app, limit=MOST)
-    return ledger, histogram(ledger.now, (gap.since for gap in ledger.gaps))
+    bars, number = histogram(ledger.now, (gap.since for gap in ledger.gaps)), len(ledger.gaps)
+    del ledger.gaps[SHOWN:]
+    return ledger, bars, number
 
 
 def register(site: Site) -> None:
@@ -53,7 +56,7 @@ def register(site: Site) -> None:
 
 
 def _show(found: Found) -> None:
-    ledger, bars = found
+    ledger, bars, number = found
     streams = counted(ledger.streams, "gap")
     line = f"{streams}, with {counted(ledger.sequences, 'missing sequence')}"
     ui.label(line if ledger.streams else "Nothing is missing.").classes(
@@ -72,11 +75,11 @@ def _show(found: Found) -> None:
         '<q-td :props="props" style="width: 70%">'
         '<div class="bar" v-if="props.row.count" :style="{width: props.row.width}"></div></q-td>',
     )
-    if len(ledger.gaps) < ledger.streams:
-        ui.label(f"The bars are of the {len(ledger.gaps)} oldest gaps.")
+    if number < ledger.streams:
+        ui.label(f"The bars are of the {number:,} oldest gaps.")
     with ui.element("h2"):
         ui.label("The oldest")
-    text_table("Gaps", _HEADS, [_row(gap) for gap in ledger.gaps[:SHOWN]], link="stream")
+    text_table("Gaps", _HEADS, [_row(gap) for gap in ledger.gaps], link="stream")
     for unseen in dict.fromkeys(ledger.unseen):
         ui.label(printable(unseen, 300))
 

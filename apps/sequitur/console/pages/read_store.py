@@ -18,8 +18,9 @@ from sequitur.console.site import Site, text_table
 from sequitur.console.words import Words
 from sequitur.materialize.open_sink import opened
 from stores.db.urls import read_url
-from stores.sinks import StoredDead, StoreError
+from stores.sinks import Removal, StoredDead, StoreError
 from topology.diagnostics.explain.remedies import quoted
+from topology.diagnostics.explain.times import at
 from topology.faust.kafka.clients import connected_consumer
 from topology.model.counted import counted
 from topology.model.ending import wait_for_stop
@@ -36,11 +37,13 @@ class Stored:
     Attributes:
         behind: topic → (records that are not in it, dead records).
         dead: the last dead records.
+        removals: who had some removed, the last first.
         tables: name → its first rows; why there are none, for a table that is not there.
     """
 
     behind: dict[str, tuple[int, int]]
     dead: list[StoredDead]
+    removals: list[Removal]
     tables: dict[str, list[dict[str, Any]] | str]
 
 
@@ -78,7 +81,7 @@ def _read(url: str, ends: dict[TopicPartition, int], tables: Sequence[str]) -> S
                     found[name] = list(islice(rows, SAMPLE))
             except StoreError as error:
                 found[name] = str(error)
-        return Stored(behind, list(sink.last_dead(SAMPLE)), found)
+        return Stored(behind, sink.last_dead(SAMPLE), sink.removals(SAMPLE), found)
 
 
 def register(site: Site) -> None:
@@ -104,7 +107,7 @@ def remove(words: Words, given: Given) -> Action:
     return by_command(
         "dead-records", ["remove", f"--read-store={words[0]}", *age], "Remove",
         "Delete dead records of the read store",
-        "What they say is lost; that they were dead stays counted.", reason="", dry_run=True,
+        "What they say is lost; that they were dead stays counted.", dry_run=True,
     )  # fmt: skip
 
 
@@ -124,6 +127,9 @@ def _show(found: Stored) -> None:
     for each in found.dead:
         where = f"{each.topic}/{each.partition} offset {each.offset}"
         ui.label(f"{printable(where)}: {printable(each.reason, 300)}").classes("bad")
+    for one in found.removals:
+        by, why = printable(one.by, 200), printable(one.why or "no reason given", 300)
+        ui.label(f"{at(one.at * 1000)}: {by} removed {one.number:,} of them: {why}")
     for name, sample in found.tables.items():
         with ui.element("h2"):
             ui.label(f"Table {printable(name)}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from nicegui import ui
 
 from sequitur.console.actions import Action, with_arguments
+from sequitur.console.alerts import show_alerts
 from sequitur.console.answers import show_answer
 from sequitur.console.by_command import by_command, command_of
 from sequitur.console.report import Given, card, form, inputs_of, report, values_of
@@ -29,8 +30,10 @@ def register(site: Site) -> None:
     @ui.page("/routing")
     def page() -> None:
         with site.page("Routing"):
-            for words in site.parts["router"]:
+            for words in site.parts.get("router", ()):
                 _router(site, words, quoted(words))
+            for words in site.parts.get("alerts", ()):
+                show_alerts(site, words[0])
 
 
 def _router(site: Site, words: Words, name: str) -> None:

@@ -1,5 +1,6 @@
 """The operator's commands."""
 
+import getpass
 from pathlib import Path
 
 import pytest
@@ -28,12 +29,15 @@ def test_a_parked_stream_is_shown_and_released(
 
     assert "orders A-17: sequence 1 failed 1 time, 3 messages wait" in said("parked", status=1)
     assert "orders A-17: 3 to 4, since" in said("gaps", status=1)
-    assert "goes on behind 1" in said("unpark", *stream)
+    assert "goes on behind 1" in said("unpark", *stream, "--reason", "it is\x1b wrong")
     fail(inbox, 1)
     assert "is delivered again" in said("redrive", *stream)
     assert "messages=2, behind_gaps=1, parked=0, dead=1" in said("counts")
     assert main(["inbox", "redrive", *store, *stream]) == 1
     assert "is not parked" in caplog.text
+    me, (redriven, unparked) = getpass.getuser(), said("commands").splitlines()
+    assert redriven.endswith(f" {me}: redrive orders A-17 at sequence 2: no reason given")
+    assert unparked.endswith(f" {me}: unpark orders A-17 at sequence 1: it is\\x1b wrong")
     assert said("parked") == ""
 
 

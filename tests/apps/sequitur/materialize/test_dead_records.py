@@ -1,5 +1,6 @@
 """The dead records of a read store can be looked at, removed and bounded; never silently."""
 
+import getpass
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,11 @@ def test_dead_records_are_removed_and_stay_counted(
     assert capsys.readouterr().out == "0 dead records removed\n"
     assert main(["dead-records", *remove, "--dry-run"]) == 0
     assert capsys.readouterr().out == "1 dead record would be removed\n"
-    assert main(["dead-records", *remove]) == 0
+    assert main(["dead-records", *remove, "--reason", "an\x1bold format"]) == 0
     assert main(["dead-records", "list", "--read-store", url]) == 1
-    assert "shop.other/1: 0 dead records, 1 more removed" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "shop.other/1: 0 dead records, 1 more removed" in said
+    assert f"1 dead record removed by {getpass.getuser()}: an\\x1bold format" in said
     assert main(["dead-records", "remove", "--read-store", url]) == 0
     assert main(["dead-records", "list", "--read-store", url]) == 0
     assert "no dead record is kept" in capsys.readouterr().out

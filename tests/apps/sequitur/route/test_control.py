@@ -29,6 +29,18 @@ def test_a_partition_counts_once_whoever_had_it_and_what_is_no_count_is_passed_o
     assert log.counted() == [(7, 2, 0), (9, 0, 2)]
 
 
+def test_rules_fire_in_all_processes_that_have_not_left() -> None:
+    log, said = ControlLog(), {}
+    said["a"] = b'{"rules": {"all": [5, 0.5], "<b>": [1, 0]}}'
+    said["b"] = b'{"rules": {"all": [7, 1], "odd": "many", "other": [1], "none": [null, 2]}}'
+    said["c"] = b'{"rules": {"all": [1000, 9]}}'
+    for offset, name in enumerate(said):
+        record = Left(name) if name == "c" else Joined(name)
+        log.take(Record("t", LOG, offset, None, encode_control(record)))
+        log.take(Record("t", BEATS, offset, name.encode(), said[name]))
+    assert log.fired() == {"all": (12, 1.5), "<b>": (1, 0.0)}
+
+
 def test_a_refused_version_is_not_decided_by_what_is_asked_for_after_it() -> None:
     log = ControlLog()
     said: list[ControlRecord] = [

@@ -10,6 +10,7 @@ from topology.diagnostics.explain import (
     Fold,
     PendingRedelivery,
     StreamContext,
+    WaitingStreams,
     account,
     of_stream,
     of_waiting,
@@ -33,6 +34,14 @@ def task_of(driver: TopologyTestDriver, wanted: Wanted, view: str = "board") -> 
     rows = waiting_rows(fold) if wanted is of_waiting else fold.rows
     table.write(sorted(rows.items()))
     return ViewTask(driver.topology.views[view], table)
+
+
+def waiting_of(driver: TopologyTestDriver, known: WaitingStreams | None = None) -> WaitingStreams:
+    """What waits in the view `board`, by its changelog."""
+    found = known or WaitingStreams()
+    for key, value in driver._storage.stores["board"].rows.items():
+        found.take(key, value)
+    return found
 
 
 def explained(driver: TopologyTestDriver, stream: str = "a", **context: object) -> Account:

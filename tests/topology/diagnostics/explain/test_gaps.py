@@ -1,11 +1,12 @@
 """The gap ledger: every stream that misses something, the oldest first."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.topology.diagnostics.explain.durable import away, send, task_of
+from tests.topology.diagnostics.explain.durable import away, send, task_of, waiting_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, redeliver, skip, spill
 from topology.diagnostics.explain import (
@@ -13,12 +14,16 @@ from topology.diagnostics.explain import (
     Missing,
     OpenGap,
     gaps_text,
+    of_counts,
     of_waiting,
     open_gaps,
 )
 from topology.diagnostics.explain.bad_news import troubles
+from topology.diagnostics.explain.gaps import NOBODY
 from topology.faust.operation.bulk import up_to
 from topology.model.counts import Counts
+
+Gone = Mapping[str, Collection[int]]
 
 
 def board(event: Event) -> None:
@@ -27,9 +32,18 @@ def board(event: Event) -> None:
 
 
 def gaps(driver: TopologyTestDriver) -> list[OpenGap]:
-    task = task_of(driver, of_waiting)
     gone = {stream: [a.sequence for a in away(driver, stream)] for stream in ("a", "b")}
-    return list(open_gaps(task, 0, gone))
+    found = list(open_gaps(task_of(driver, of_waiting), 0, gone))
+    assert sorted(kept_gaps(driver, gone), key=str) == sorted(found, key=str)
+    return found
+
+
+def kept_gaps(
+    driver: TopologyTestDriver, gone: Gone = NOBODY, dead: Gone = NOBODY
+) -> list[OpenGap]:
+    """The same by what a console keeps."""
+    view, state = driver.topology.views["board"], task_of(driver, of_counts).state
+    return list(waiting_of(driver).gaps(view, 0, state.ordering, gone, dead))
 
 
 def test_streams_in_order_are_not_in_it() -> None:
@@ -100,7 +114,7 @@ def entry(stream: str, since: int) -> OpenGap:
 def test_the_oldest_come_first_and_the_rest_is_counted() -> None:
     ledger = Ledger(now=100_000, limit=2)
     for stream, since in (("c", 30_000), ("a", 10_000), ("d", 40_000), ("b", 20_000)):
-        ledger.enter(entry(stream, since))
+        ledger.enter([entry(stream, since)])
     assert [gap.stream for gap in ledger.gaps] == ["a", "b"]
     assert (ledger.streams, ledger.sequences) == (4, 8)
     head, first, second, total = gaps_text(ledger).splitlines()
@@ -139,7 +153,7 @@ def test_what_is_in_redelivery_waits_too() -> None:
     (gap,) = gaps(driver)
     assert gap.waiting + gap.redelivering == 298
     ledger = Ledger(now=driver.now, limit=2)
-    ledger.enter(gap)
+    ledger.enter([gap])
     assert " 298 " in gaps_text(ledger)
 
 
@@ -150,20 +164,22 @@ def test_what_is_dead_is_not_missing_and_a_stream_that_waits_for_it_is_listed() 
     send(driver, 1, 3, 5)
     task = task_of(driver, of_waiting)
     (gap,) = open_gaps(task, 0, {}, {"a": {9, 10, 1}})
+    assert kept_gaps(driver, dead={"a": {9, 10, 1}}) == [gap]
     assert gap.missing == (Missing(4, 4, 1), Missing(6, 8, 3))
     assert (gap.count, gap.waiting, gap.dead) == (4, 1, 2)
     ledger = Ledger(now=driver.now, limit=2)
-    ledger.enter(gap)
+    ledger.enter([gap])
     assert "dead" in gaps_text(ledger).splitlines()[0]
     send(driver, 4, 6, 7, 8, 12)
     task = task_of(driver, of_waiting)
     (gap,) = open_gaps(task, 0, {}, {"a": {9, 10, 11}})
+    assert kept_gaps(driver, dead={"a": {9, 10, 11}}) == [gap]
     assert (gap.missing, gap.dead, gap.last) == ((), 3, 8)
 
 
 def test_a_stream_s_id_is_printable_in_the_ledger() -> None:
     ledger = Ledger(now=100_000, limit=2)
-    ledger.enter(entry("\x1b[31m" + "x" * 500, 1))
+    ledger.enter([entry("\x1b[31m" + "x" * 500, 1)])
     text = gaps_text(ledger)
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) < 250

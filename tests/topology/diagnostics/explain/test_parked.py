@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from tests.topology.diagnostics.explain.durable import send, task_of
+from tests.topology.diagnostics.explain.durable import send, task_of, waiting_of
 from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, retry
 from topology.diagnostics.explain import of_waiting
@@ -30,6 +30,9 @@ def board(event: Event) -> None:
 
 def aside(driver: TopologyTestDriver) -> ParkedStreams:
     found = list(parked_of(task_of(driver, of_waiting), 0))
+    view = driver.topology.views["board"]
+    kept = waiting_of(driver).parked(view, 0, view.ordering)
+    assert sorted(kept, key=str) == sorted(found, key=str)
     made = ParkedStreams(driver.now, sorted(found, key=lambda one: one.since))
     told = map(reason_of, driver._storage.topics["shop.errors"])
     made.explain(dict(each for each in told if each is not None))

@@ -4,6 +4,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from topology.diagnostics.explain import of_counts, of_stream
+from topology.diagnostics.explain.fold import with_keys
 from topology.engine.state.rows import COUNTS, progress_key
 from topology.faust.inspection import kept_folds
 from topology.faust.inspection.kept_folds import BYTES, STREAMS, KeptFolds, folds_of
@@ -56,6 +57,16 @@ def test_the_streams_that_were_looked_at_last_are_kept_if_that_is_little() -> No
     assert look("a", b"1") == 0
 
 
+def test_a_stream_that_is_looked_at_again_asks_the_same_question() -> None:
+    keys = [frozenset([b"x1"]), frozenset([b"x1", b"x2"])]
+    first, second = (with_keys(of_stream("a"), each) for each in keys)
+    assert with_keys(of_stream("a"), frozenset([b"x1"])) is first
+    assert first is not second
+    assert second(b"x2", b"")
+    assert not first(b"x2", b"")
+    assert first(progress_key("a"), b"1")
+
+
 def test_what_compaction_may_have_forgotten_is_not_relied_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -69,6 +80,7 @@ def test_looks_of_others_are_not_kept() -> None:
         pass
 
     app = App()
-    assert folds_of(app) is not folds_of(app)
+    assert folds_of(app) is None
     kept_folds.keep_folds(app)
+    assert folds_of(app) is not None
     assert folds_of(app) is folds_of(app)

@@ -139,6 +139,7 @@ def test_figures_add_up_and_probes_name_what_does_not_go_on(worker: Worker) -> N
     assert found["sequitur_waiting_bytes", source] > 0
     assert found["sequitur_commit_seconds_count", source] > 0
     assert found["sequitur_view_step_seconds_count", "board"] > 0
+    assert 0 < found["sequitur_handler_seconds_count", "board"] <= 2
     assert asked(worker, "/metrics", "application/openmetrics-text")[1].endswith("# EOF\n")
 
     assert worker.run("halt", "board").returncode == 0

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from aiokafka import TopicPartition
 from mode import get_logger
@@ -104,6 +104,10 @@ class OrderedRunner(Runner):
         """What is to be made durable with the next turn, whosever it is: lines of error logs."""
         self.status = StageStatus(stage, table, core, context.orders)
         self._running = context.running
+        self.handled: Callable[[float], None] | None = None
+        """Is told the seconds of each call of the handler."""
+        if context.timings is not None:
+            self.handled = context.timings.handlers(stage.view.name)
         # Without a transaction it is the batch that makes states and offsets durable together.
         self._most = math.inf if context.producer is None else ONE_BATCH
         self._finished = asyncio.Event()

@@ -220,7 +220,10 @@ class Workers:
             else:
                 events = [each for each in batch if isinstance(each, Event)]
                 states = self._states(events)
+                began = time.perf_counter()
                 items = await self._handled(grant, events, states)
+                if runner.handled is not None:
+                    runner.handled(time.perf_counter() - began)
                 if len(events) > 1:
                     staged = runner.effects.made_of_batch(events, items, states, wall())
                 else:

@@ -3,10 +3,12 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain, islice
 
 from aiokafka import TopicPartition
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from topology.declaration.view import View
 from topology.engine.partition import Dispatch, StreamStep
 from topology.engine.partition.ports import Work
 from topology.engine.view_task import ViewTask
@@ -14,6 +16,7 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 from topology.faust.worker.partition import Partition
 from topology.model.counts import Counts
+from topology.model.event import Event
 from topology.monitoring import Lags, Pages, gauge
 
 PLACES = ("waiting", "parked", "redelivering")
@@ -42,6 +45,11 @@ class WorkerMetrics:
             "Ordering and handling a batch in a view, until its effects are in the commit unit.",
             ["view"],
         )
+        self._handlers = pages.histogram(
+            "sequitur_handler_seconds",
+            "A handler's time for one event, of one event a batch; of a view with workers, each.",
+            ["view"],
+        )
         self._commits = pages.histogram(
             "sequitur_commit_seconds",
             "Making a commit unit durable: outputs, state and offset.",
@@ -65,6 +73,37 @@ class WorkerMetrics:
                 observe(time.perf_counter() - began)
 
         return timed
+
+    def sampled_handlers(self, view: View) -> Callable[[Iterable[Event]], Iterable[Event]]:
+        """The events of a step, the first of which is timed while the handler has it.
+
+        Args:
+            view: whose handler it is.
+        """
+        observe, accepts = self.handlers(view.name), view.accepts
+
+        def first(events: Iterator[Event]) -> Iterator[Event]:
+            for event in islice(events, 1):
+                began = time.perf_counter()
+                yield event
+                # Asked for the next one, the handler is done with this one.
+                if accepts is None or event.kind in accepts:
+                    observe(time.perf_counter() - began)
+
+        def sampled(events: Iterable[Event]) -> Iterable[Event]:
+            rest = iter(events)
+            return chain(first(rest), rest)
+
+        return sampled
+
+    def handlers(self, view: str) -> Callable[[float], None]:
+        """What is told the seconds of each call of a view's handler.
+
+        Args:
+            view: its name.
+        """
+        observe: Callable[[float], None] = self._handlers.labels(view).observe
+        return observe
 
     def commits(self, topic: str) -> Callable[[float], None]:
         """What is told the seconds of each commit.
