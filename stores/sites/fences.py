@@ -15,6 +15,8 @@ from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
 Rows = Mapping[tuple[str | int, ...], Any]
+_FURTHEST = 10**15
+"""By which an epoch may be above the last one, so that there are always higher ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,12 @@ async def decide(site: Site, cluster: str, fence: Fence) -> None:
         await wait_for_stop(producer.stop())
 
 
+async def check(sites: Iterable[Site], cluster: str, fence: Fence) -> None:
+    """Raise SiteError if one of these sites does not take a decision."""
+    for site in sites:
+        allowed(fences_of(await site.rows(SITES), cluster), fence, site.name)
+
+
 def allowed(before: Iterable[Fence], fence: Fence, where: str) -> bool:
     """Whether a decision is to be written; not if it is already. Raises SiteError. Pure."""
     last = [*before][-1:]
@@ -96,6 +104,8 @@ def allowed(before: Iterable[Fence], fence: Fence, where: str) -> bool:
             f"site {printable(where)} knows of epoch {last[0].epoch} already ({last[0]}): give "
             f"--epoch {last[0].epoch + 1}"
         )
+    if fence.epoch > (last[0].epoch if last else 0) + _FURTHEST:
+        raise SiteError(f"epoch {fence.epoch} is too far above the last one: give the next")
     if not fence.fenced and not (last and last[0].fenced):
         raise SiteError(f"at site {printable(where)} it was not taken over: nothing to return from")
     return True

@@ -8,11 +8,18 @@ from stores.sites import Site, SiteError
 from stores.sites.checks import standing_still
 from stores.sites.errors import AWAY
 from stores.sites.fences import Rows
+from stores.sites.takeover import cluster_of
 from topology.model.printable import printable
 
 
-async def decided(found: SitesFile, name: str, without: Sequence[str]) -> tuple[Site, list[Site]]:
-    """The site that is decided of, and the others, all of which answer. Raises SiteError."""
+async def decided(
+    found: SitesFile, name: str, without: Sequence[str]
+) -> tuple[Site, str, list[Site]]:
+    """The site that is decided of, its cluster id, and the others, all of which answer.
+
+    Raises:
+        SiteError: one of them does not; it is one of them, or not the one that has forwarded.
+    """
     site = found.named(name)
     others = found.others(name, *(found.named(each).name for each in without))
     if not others:
@@ -20,8 +27,17 @@ async def decided(found: SitesFile, name: str, without: Sequence[str]) -> tuple[
     answering, away = await who_answers(others)
     if away:
         raise SiteError(f"{'; '.join(away)}: all others have to know; or name it by --without")
-    await who_answers([*others, site])  # none of them is another one by another name
-    return site, answering
+    cluster = await cluster_of(site, answering)
+    if cluster in [await each.identify() for each in answering]:
+        raise SiteError(f"site {name} is one of the others by another name: {printable(cluster)}")
+    # Where its cluster is written down, another one may be at its address by now.
+    there = None if site.cluster is not None else await id_of(site)
+    if there not in (None, cluster):
+        raise SiteError(
+            f"{name} is cluster {printable(there)} now, and cluster {printable(cluster)} has "
+            "forwarded under its name: write into the file which is meant, cluster = …"
+        )
+    return site, cluster, answering
 
 
 async def who_answers(sites: Sequence[Site]) -> tuple[list[Site], list[str]]:

@@ -340,7 +340,7 @@ class ReplayLogContract:
                 raise ReplayError("period 1 of the log is being read")
             return 2**50
 
-        timer = RetentionTimer(log, 60.0, "one", every=0.01, clock=clock)
+        timer = RetentionTimer(log, 0.001, "one", every=0.01, clock=clock)
         running = asyncio.create_task(timer.run(stopped))
         while not log.holes(Query()):
             await asyncio.sleep(0.01)

@@ -1,5 +1,6 @@
 """What is forwarded, and what a copy says of itself, whatever headers come in."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +85,9 @@ def test_epochs_only_grow_and_say_the_same_to_whoever_asks_again(
                 assert (epoch, fenced) == (before.epoch, before.fenced)
         except SiteError:
             assert epoch <= before.epoch or not before.fenced
+    # There is always a higher one: nobody can give the last one that is there.
+    with pytest.raises(SiteError, match="too far above the last one"):
+        allowed(written, Fence(2**63, True, "me", "", 0.0), "kennedy")
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 12), st.sets(st.integers(0, 17)))

@@ -12,10 +12,11 @@ from sequitur.flights.movements import Messages
 from sequitur.flights.network import Network
 from topology import Inspector, Topology, skip
 from topology.testing import TopologyTestDriver
-from topology.verbs import count, events, most, tumbling
+from topology.verbs import count, events, mean, most, tumbling
 
 MovesOf = Callable[[int], pd.DataFrame]
 DAY = 24 * 3600
+HOUR = 3600
 DELAY = 60
 
 
@@ -24,12 +25,14 @@ class Move:
     tail: str
     number: int
     kind: str
+
     time: datetime
+    origin: str = ""
     dep_delay: int | None = None
 
 
 def tables(flights: pd.DataFrame, moves: pd.DataFrame, network: Network) -> Any:
-    """(movements of each aircraft and day, the worst delays, what was lost)."""
+    """(movements by aircraft and day, worst delays, means by airport and hour, losses)."""
     topology = Topology("flights")
     source = topology.source("moves", inspector=Inspector("tail", "number", "kind"))
     seen = events(topology, source, of=Move, time=lambda move: move.time)
@@ -38,13 +41,16 @@ def tables(flights: pd.DataFrame, moves: pd.DataFrame, network: Network) -> Any:
     out = seen.filter(lambda move: move.kind == "OUT")
     worst = out.each().fold(most(lambda move: move.dep_delay or 0), name="worst", gap=gap)
     worst.to_rows("worst")
+    hours = out.by(lambda move: move.origin).window(tumbling(HOUR))
+    hours.fold(mean(lambda move: move.dep_delay or 0), name="hours", gap=gap).to_rows("hours")
     driver = TopologyTestDriver(topology, strict=False)
     delivery = network.deliver(flights, moves)
     messages = Messages(flights, moves)
     for index in delivery.arrivals["index"]:
         driver.pipe("moves", messages[int(index)])
     driver.advance(2 * DELAY)
-    return driver.table("days"), driver.table("worst"), delivery.lost
+    made = [driver.table(name) for name in ("days", "worst", "hours")]
+    return *made, delivery.lost
 
 
 @pytest.mark.parametrize("lost", [0.0, 0.01])
@@ -52,7 +58,7 @@ def test_windows_over_the_demos_network_equal_pandas_and_missing_equals_the_loss
     flights: pd.DataFrame, moves_of: MovesOf, lost: float
 ) -> None:
     moves = moves_of(2_000)
-    days, worst, gone = tables(flights, moves, replace(Network(seed=7), lost=lost))
+    days, worst, hours, gone = tables(flights, moves, replace(Network(seed=7), lost=lost))
     arrived = moves[~gone]
     by_day = arrived.groupby(["tail", arrived["time"].dt.floor("D")]).size()
     assert {key: row["value"] for key, row in days.items()} == {
@@ -63,6 +69,11 @@ def test_windows_over_the_demos_network_equal_pandas_and_missing_equals_the_loss
     assert {tail: row["value"] for (tail,), row in worst.items() if row["value"] is not None} == {
         tail: int(value) for tail, value in expected.items()
     }
+    at = [left["origin"], left["time"].dt.floor("h")]
+    means = left["dep_delay"].fillna(0).groupby(at).mean()
+    assert {key: row["value"] for key, row in hours.items()} == pytest.approx(
+        {(origin, hour.to_pydatetime()): float(value) for (origin, hour), value in means.items()}
+    )
     # Nobody can tell of an aircraft's last movements that they are missing.
     last = arrived.groupby("tail")["number"].max()
     noticed = moves[gone & (moves["number"] < moves["tail"].map(last).fillna(0)).to_numpy()]

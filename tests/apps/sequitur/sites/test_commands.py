@@ -128,7 +128,9 @@ def test_a_site_is_taken_over_and_returned_on_record(
         assert (
             sum(each["messages"] for each in orjson.loads(text)["behind"] if not each["site"]) == 1
         )
-        assert said("return", *words, f"--epoch={epoch}")[0] == 2, "the epoch is not above the last"
+        for more in ((), ("--dry-run",)):
+            again = said("return", *words, f"--epoch={epoch}", *more)
+            assert again[0] == 2, "the epoch is not above the last"
         status, text = said("return", *words, f"--epoch={epoch + 1}")
         assert status == 0
         assert "to be merged: newark lacks 1 of kennedy's" in text
@@ -167,3 +169,40 @@ def test_gaps_names_what_was_given_up_and_two_names_of_one_site(
     path.write_text(path.read_text() + f'\n[site.idlewild]\nbroker = "{broker}"\n')
     assert main(["sites", "gaps", str(path)]) == 2
     assert "sites kennedy and idlewild are the same cluster" in caplog.text
+
+
+def test_a_site_whose_name_another_cluster_has_by_now_is_taken_over_by_its_id(
+    sites: tuple[Site, Site],
+    file: Callable[[str], tuple[Path, str]],
+    unique: Callable[[str], str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    newark, kennedy = sites
+    path, topic = file("newark")
+    before, name = unique("idlewild"), unique("name")
+
+    async def forwarded() -> str:
+        writer = CopyWriter(newark, before, topic)
+        await writer.start()
+        await writer.write((), {}, {("name", before): name})
+        await writer.stop()
+        return await kennedy.identify()
+
+    now = asyncio.run(forwarded())
+    path.write_text(path.read_text().replace("[site.kennedy]", f"[site.{name}]"))
+    renamed = path.read_text()
+    words = ["sites", "takeover", str(path), name, "--epoch=1", "--reason=lost"]
+    path.write_text(renamed.replace(f'cluster = "{now}"', ""))
+    assert main(words) == 2
+    assert f"{name} is cluster {now} now, and cluster {before} has forwarded" in caplog.text
+    path.write_text(renamed.replace(f'cluster = "{now}"', f'cluster = "{before}"'))
+    assert main(words) == 0
+    assert main(words) == 0, "once more with the same epoch"
+    (fence,) = fences_of(asyncio.run(newark.rows(SITES)), before)
+    assert (fence.epoch, fence.fenced) == (1, True)
+    broker = newark.kafka["bootstrap_servers"]
+    path.write_text(f'{path.read_text()}\n[site.alias]\nbroker = "{broker}"\n')
+    here = asyncio.run(newark.identify())
+    path.write_text(f'{path.read_text()}cluster = "{here}"\n')
+    assert main([*words[:3], "alias", "--epoch=1", "--reason=lost", f"--without={name}"]) == 2
+    assert "alias is one of the others by another name" in caplog.text
