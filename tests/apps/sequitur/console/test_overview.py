@@ -32,7 +32,7 @@ def test_overview_tells_what_is_not_well_and_is_read_with_a_keyboard_light_and_d
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
     expect(page.locator("svg[aria-roledescription^=flowchart]")).to_be_visible()
     for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         expect(page.locator("body")).to_have_class(re.compile(f"body--{scheme}"))
     picture(page, "console-overview")
     page.keyboard.press("Tab")
