@@ -2,11 +2,13 @@
 
 import signal
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from tests.topology.faust.only_in_log import capture, delete
 from tests.topology.faust.worker_process import Worker
 
 pytestmark = pytest.mark.integration
@@ -80,7 +82,13 @@ def holds(worker: Worker, view: str, numbers: range) -> bool:
     return store(worker, view) == wanted(numbers)
 
 
-def test_late_events_are_put_in_their_place_over_kills(worker: Worker) -> None:
+def passed(worker: Worker, n: int) -> bool:
+    """Whether all streams are behind a gap in front of a number."""
+    at = [("steps", orjson.dumps({"before": n - 2, "id": stream})) for stream in STREAMS]
+    return all(store(worker, view).keys() >= {*at} for view in ("plain", "awaited"))
+
+
+def test_late_events_are_put_in_their_place_over_kills(worker: Worker, tmp_path: Path) -> None:
     worker.start()
     late = (2, 3, 17, 30)
     for stream in STREAMS:
@@ -115,4 +123,15 @@ def test_late_events_are_put_in_their_place_over_kills(worker: Worker) -> None:
     assert "in order, but not complete: 48 late, 48 skipped" in told.stdout
     told = worker.run("views")
     assert told.returncode == 1, told.stdout + told.stderr
+    assert worker.end(signal.SIGTERM) == 0
+
+    # What the input no longer has comes from the replay log.
+    capture(tmp_path / "replay.toml", worker.records("in"))
+    delete(worker.broker, worker.records("in.by-stream"))
+    worker.start(SEQUITUR_REPLAY_LOG=f"sqlite:///{tmp_path}/replay.db")
+    worker.send(*(event(stream, LAST + 2) for stream in STREAMS))
+    worker.wait_until(partial(passed, worker, LAST + 2))
+    worker.send(*(event(stream, LAST + 1) for stream in STREAMS))
+    for view in ("plain", "awaited"):
+        worker.wait_until(partial(holds, worker, view, range(1, LAST + 3)))
     assert worker.end(signal.SIGTERM) == 0
