@@ -16,6 +16,7 @@ from stores.locks.claim import Claim
 from tests.apps.sequitur.rebuild.living import PATIENCE, Input, Living, Load
 from tests.apps.sequitur.rebuild.stores import DeltaStore, PostgresStore, SqliteStore, Store
 from tests.conftest import BrokerAddress
+from tests.topology.faust.only_in_log import capture, delete
 
 pytestmark = pytest.mark.integration
 
@@ -119,15 +120,23 @@ def test_a_rebuild_that_is_killed_goes_on_and_two_at_once_are_refused(living: Li
 
 @on("postgresql")
 def test_one_stream_is_replaced_in_the_live_tables(living: Living, tmp_path: Path) -> None:
+    """Its history is in three places: in files, in a replay log, and in the source's topic."""
     events = Input(3, streams=5)
     living.start(LABEL="old")
-    living.send(*events.make(1000, lost=0.002))
+    living.send(*events.make(500, lost=0.002))
     living.materialize()
-    living.wait_for(events.ledger())
-    living.restart("new")
-
     export = ("export", "--broker", living.broker, "--topic", f"{living.prefix}.in")
     living.command_line(*export, "--to", str(tmp_path / "past"), "--format", "json")
+    exported = {(each.partition(), each.offset()) for each in living.records("in")}
+    living.send(*events.make(500, lost=0.002))
+    living.wait("in.by-stream", events.sent)
+    living.wait_for(events.ledger())
+    everything = living.records("in")
+    rest = [each for each in everything if (each.partition(), each.offset()) not in exported]
+    capture(tmp_path / "replay.toml", rest)
+    delete(living.broker, everything)
+    living.restart("new")
+
     load = Load(living, events, size=10)
     load.start()
     said = living.rebuild(
@@ -138,7 +147,9 @@ def test_one_stream_is_replaced_in_the_live_tables(living: Living, tmp_path: Pat
         "--history",
         f"json:{tmp_path}/past",
         "--history",
-        "by-stream",
+        f"log:{tmp_path}/replay.toml",
+        "--history",
+        "sources",
     )
     assert "2 streams replaced" in said
     load.end()
