@@ -7,9 +7,9 @@ from datetime import datetime
 from bench.job import job
 from bench.topologies.measured import app_of
 from topology import Inspector, Topology
-from topology.verbs import count, events, tumbling
+from topology.verbs import count, events, mean, tumbling
 
-DAY = 24 * 3600
+HOUR, DAY = 3600, 24 * 3600
 
 
 @dataclass
@@ -18,6 +18,8 @@ class Move:
 
     kind: str
     time: datetime
+    origin: str
+    dep_delay: int
 
 
 work, tables = job(), os.environ["TABLES"].split(",")
@@ -34,5 +36,8 @@ out = events(topology, source, of=Move, time=lambda move: move.time).filter(
 if "aircraft_day" in tables:
     days = out.each().window(tumbling(DAY)).fold(count(), name="aircraft_day")
     days.to_rows("aircraft_day")
+if "airport_hour" in tables:
+    hours = out.by(lambda move: move.origin).window(tumbling(HOUR))
+    hours.fold(mean(lambda move: move.dep_delay), name="airport_hour").to_rows("airport_hour")
 
 app = app_of(topology)

@@ -40,8 +40,8 @@ def rows_of(records: Iterable[Message]) -> Rows:
         value = orjson.loads(record.value() or b"null")
         if isinstance(value, dict) and "changes" in value:
             for change in value["changes"]:
-                at = datetime.fromisoformat(change["key"]["start"])
-                found[change["key"]["stream"], _ms(at)] = change["values"]["value"]
+                name, start = change["key"].values()
+                found[name, _ms(datetime.fromisoformat(start))] = change["values"]["value"]
             continue
         name, _, number = (record.key() or b"").decode().rpartition(" ")
         if isinstance(value, dict):

@@ -115,7 +115,7 @@ def test_our_program_makes_the_tables_of_pandas_of_every_delivery(
             (tail, int(start.timestamp() * 1000)): row["value"]
             for (tail, start), row in driver.table(table).items()
         }
-        assert len(got) > 1_000
+        assert len(got) > 100
         assert wrong(right[table], got) == 0
 
 
