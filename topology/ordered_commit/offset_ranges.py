@@ -57,6 +57,8 @@ class OffsetRanges:
 
     def covered(self, start: int, end: int) -> int:
         """How many of the offsets from `start` up to before `end` are in the ranges."""
+        if end <= start:
+            return 0
         first = bisect_right(self._ends, start)
         last = bisect_left(self._starts, end)
         pairs = zip(self._starts[first:last], self._ends[first:last], strict=True)

@@ -1,11 +1,12 @@
 """A view's state in one partition: rows of a table, and what is held of them in memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
+from weakref import ref
 
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
@@ -85,7 +86,7 @@ class ViewState(Unloads):
         self._previous: dict[str, int | Progress] = {}
         self._recent_states: dict[str, bytes | None] = {}
         self._previous_states: dict[str, bytes | None] = {}
-        self.cells = StoredCells(table, lambda stream: last_of(self.progress(stream)))
+        self.cells = StoredCells(table, _last_of(ref(self)))
         self.counts = decode_counts(table.get(COUNTS))
         self.position = 0
         # Up to where the row of the counts says that they count; None where there is none. What a
@@ -386,6 +387,17 @@ class ViewState(Unloads):
             beyond = self.spilled(stream, progress.last + 1, LAST)
             rows = (event for event in beyond if event.sequence not in here)
         yield from merge(here.values(), rows, key=attrgetter("sequence"))
+
+
+def _last_of(state: "ref[ViewState]") -> Callable[[str], int]:
+    """Its streams' last sequences; a state is freed as soon as nobody needs it."""
+
+    def last(stream: str) -> int:
+        found = state()
+        assert found is not None
+        return last_of(found.progress(stream))
+
+    return last
 
 
 def _in_ring(progress: Progress, event: Event) -> bool:

@@ -94,6 +94,7 @@ class Partition:
             still_running=() if last is None else last.still_running,
         )  # fmt: skip
         context: Any = SimpleNamespace(
+            timings=None,
             shared_reader=self.log,
             running=self.running,
             refusals=lambda *_: None,

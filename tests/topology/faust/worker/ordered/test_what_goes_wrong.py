@@ -526,7 +526,10 @@ async def test_a_log_that_was_made_anew_while_nobody_read_is_begun_where_it_has_
     held = _work(lambda event: None)
     held.table.write([(HOLES, encode_holes(7, OffsetRanges([(8, 9)])))])
     context: Any = SimpleNamespace(
-        running={}, grant_numbers=itertools.count(1), settings=SimpleNamespace(session_timeout=1)
+        timings=None,
+        running={},
+        grant_numbers=itertools.count(1),
+        settings=SimpleNamespace(session_timeout=1),
     )
     opened = OrderedPartition(TOPIC, held.stage, context, lambda error: asyncio.sleep(0))
     core = opened._core(held.table, first=1, start=committed, end=3)
