@@ -145,7 +145,7 @@ class Graph(SideTopics):
         for source in self._sources.values():
             if not source.keyed and name == alike(source.by_stream):
                 return "the by-stream topic"
-            if source.fed_by and source.fed_by not in new and topic in source.topics:
+            if source.fed_by and source.fed_by not in new and name == alike(source.by_stream):
                 return f"the topic between view {source.fed_by!r} and what reads it"
         for side in (*self.side_topics, self.clock_topic, f"{self.name}.dead-records"):
             if name == alike(side):
