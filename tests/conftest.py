@@ -1,6 +1,6 @@
 """What all tests share: the run's one Kafka broker, and names that no other test uses.
 
-Hypothesis tries the same 30 examples on every run, 2,000 new ones by SEQUITUR_HYPOTHESIS=2000.
+Hypothesis tries the same 50 examples on every run, 2,000 new ones by SEQUITUR_HYPOTHESIS=2000.
 """
 
 import gc
@@ -36,7 +36,7 @@ settings.register_profile(
     "sequitur",
     derandomize=_EXAMPLES is None,
     database=None,
-    max_examples=int(_EXAMPLES or 30),
+    max_examples=int(_EXAMPLES or 50),
     stateful_step_count=30,
     deadline=None,
     print_blob=True,

@@ -356,7 +356,7 @@ class ReplayLogContract:
             log.count(Query(where=(Condition("delay", Comparison.IS, "much"),)))
 
     @settings(
-        max_examples=30,
+        max_examples=60,
         deadline=None,
         suppress_health_check=[
             HealthCheck.function_scoped_fixture,

@@ -241,7 +241,7 @@ class SaveStoreMachine(RuleBasedStateMachine):
             assert found == sent
 
 
-SaveStoreMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
+SaveStoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
 
 
 class TestSaveStore(SaveStoreMachine.TestCase):  # type: ignore[misc, valid-type]

@@ -222,4 +222,4 @@ class Machine(RuleBasedStateMachine):
 
 DECIDED = 'SELECT "transaction" FROM sequitur_decisions'
 TestTwoPhase = cast(Any, Machine).TestCase
-TestTwoPhase.settings = settings(max_examples=60, stateful_step_count=12)
+TestTwoPhase.settings = settings(max_examples=100, stateful_step_count=12)

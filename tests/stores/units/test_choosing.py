@@ -28,7 +28,7 @@ def test_sort_keys_decide_between_units_and_ungrouped_messages_never_inside_a_un
     assert drain(desk, "one") == [3, 1, 2, 0]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=80)
 @given(
     sent=st.lists(
         st.tuples(st.sampled_from([None, None, "a", "b"]), st.integers(0, 3)), max_size=40

@@ -251,7 +251,7 @@ class PathMachine(RuleBasedStateMachine):
 
 TestPathMachine = PathMachine.TestCase
 TestPathMachine.settings = settings(
-    max_examples=50,
+    max_examples=80,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

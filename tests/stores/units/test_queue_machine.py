@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, settings
 from tests.stores.units.queue_machine import DeadLetterMachine, QueueMachine
 
 _SETTINGS = settings(
-    max_examples=40,
+    max_examples=60,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -191,4 +191,4 @@ class AnyCourse(RuleBasedStateMachine):
 
 
 TestAnyCourse = AnyCourse.TestCase
-TestAnyCourse.settings = settings(stateful_step_count=8, max_examples=75)
+TestAnyCourse.settings = settings(stateful_step_count=8, max_examples=150)

@@ -165,7 +165,7 @@ STEPS: list[Callable[[Router, int, int], None]] = [
 
 
 # Steps come from a seed: lists of steps that Hypothesis draws hold too few of the long ways round.
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_partition_is_routed_by_one_version_up_to_an_offset_and_by_the_next_from_there(
     seed: int,

@@ -65,7 +65,7 @@ def audited(
     return audit
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=80)
 @given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=20), st.data())
 def test_what_is_right_is_clean_and_each_harm_is_found(
     kinds: list[bytes], data: st.DataObject
@@ -119,13 +119,13 @@ RECORDS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=100)
 @given(RECORDS)
 def test_control_records_are_read_as_they_were_written(record: ControlRecord) -> None:
     assert decode_control(encode_control(record)) == record
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=100)
 @given(
     st.binary(max_size=50)
     | st.sampled_from(

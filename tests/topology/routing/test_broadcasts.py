@@ -151,7 +151,7 @@ orders = st.one_of(
 
 
 @given(st.lists(orders, max_size=30))
-@settings(max_examples=80)
+@settings(max_examples=200)
 def test_an_expiry_takes_what_it_is_about_and_nothing_that_was_registered_since(
     log: list[Any],
 ) -> None:

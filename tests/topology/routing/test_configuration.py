@@ -133,7 +133,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(["source", "rule", "destination", "keymap", "outbound", "module"]),
     st.sampled_from(["maker", "flights", "kafka", "tags", "flight"]),

@@ -176,7 +176,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=20), PIECES), max_size=20).map(b"".join))
 def test_no_bytes_raise_anything_but_malformed(value: bytes) -> None:
     for module in (JSON, XML, CSV, FIX):

@@ -114,7 +114,7 @@ def rule_sets(draw: st.DrawFn) -> tuple[RuleSet, NaiveRouter, list[str]]:
     return compiled, NaiveRouter(rules, maps, outbound), first
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(rule_sets(), st.lists(BODY, min_size=1, max_size=5))
 def test_the_compiled_router_decides_as_the_naive_one(
     made: tuple[RuleSet, NaiveRouter, list[str]], bodies: list[dict[str, Any]]
@@ -238,7 +238,7 @@ def test_a_trail_is_json_whatever_a_function_calls_its_keys() -> None:
     assert "\x1b" not in str(routing)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=60), st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=9))))
 def test_no_message_raises(value: bytes, headers: list[tuple[str, bytes]]) -> None:
     found = message(value)

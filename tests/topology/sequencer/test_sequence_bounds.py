@@ -191,7 +191,7 @@ SEQUENCES = st.one_of(
 )
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     policy=st.sampled_from(POLICIES),
     order=st.sampled_from(

@@ -57,7 +57,7 @@ class Copies:
         return orjson.dumps(report)
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
     size=st.integers(0, 80),

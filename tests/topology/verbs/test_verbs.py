@@ -368,7 +368,7 @@ def test_columns_are_functions_of_the_row() -> None:
 
 
 @given(st.lists(st.floats(-1e300, 1e300) | st.integers(-(2**40), 2**40), max_size=30), st.randoms())
-@settings(max_examples=50)
+@settings(max_examples=100)
 def test_a_total_is_exact_in_any_order(terms: list[float], chance: random.Random) -> None:
     sums = total(lambda term: float(term) if isinstance(term, float) else term)
     found = []

@@ -309,7 +309,7 @@ def test_a_topic_and_a_stream_of_it_may_be_due_at_the_same_time() -> None:
 
 
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_whatever_is_refused_when_each_stream_comes_in_order_and_nothing_is_lost(
     data: st.DataObject,
 ) -> None:

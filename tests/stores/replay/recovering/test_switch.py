@@ -201,7 +201,7 @@ class World:
             assert mine == sorted(mine), (recovery, self.handed)
 
 
-@settings(max_examples=max(500, settings().max_examples))
+@settings(max_examples=max(1_000, settings().max_examples))
 @given(st.integers(0, 2**64))
 def test_nothing_is_missed_twice_or_out_of_order_whatever_fails(seed: int) -> None:
     world = World(seed)

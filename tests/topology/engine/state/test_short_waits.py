@@ -125,7 +125,7 @@ STEPS = st.lists(
 """Batches, commands, and times (ms) after which the process has died."""
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(
     steps=STEPS,
     policies=st.sampled_from([{}, {"buffer": 2}, {"jump": 5}, {"error": park(), "buffer": 2}]),
