@@ -18,7 +18,9 @@ from topology.model.origin_headers import original
 class ViewGroup:
     """Views that split streams alike, at the same position in the partition; what came before it.
 
-    events: that came, repeats included. streams: stream → what came of it.
+    events: that came, repeats included. streams: stream → what came of it. ahead: stream → what
+    came behind the position, which a view may have processed all the same where offsets are not
+    committed with its state.
     """
 
     def __init__(self, position: int, views: Sequence[ViewPartition]) -> None:
@@ -31,6 +33,15 @@ class ViewGroup:
         self.plain = not (self.split or self.linked or self.choosy or self.closers)
         self.events = 0
         self.streams: dict[str, SequenceLog] = {}
+        self.ahead: dict[str, SequenceLog] = {}
+
+    def add_ahead(self, event: Event, number: int, previous: int | None) -> None:
+        """An event behind the position."""
+        stream = event.stream if self.split is None else self.split([event])[0].stream
+        found = self.ahead.setdefault(stream, SequenceLog())
+        if event.kind in self.closers:
+            found.closes(number)
+        found.add(number, previous, linked=self.linked)
 
     def add(self, event: Event, number: int, previous: int | None) -> None:
         """An event. previous: the number of its predecessor, in an order of links."""
@@ -60,6 +71,7 @@ class Received:
         self.source = source
         self.place = place
         self.findings = findings
+        self.once = snapshot.once
         self.position = snapshot.position(place)
         self.first = snapshot.first(place)
         self.taken = snapshot.taken(place)
@@ -78,7 +90,7 @@ class Received:
     def message(self, record: Message, message: Message, check: RepartitionCheck | None) -> None:
         """A record of the partition. message: that it is or comes from; hop: of that, if known."""
         offset, source = record.offset, self.source
-        if offset >= self.groups[-1].position:
+        if self.once and offset >= self.groups[-1].position:
             return
         ours = offset < self.position
         self.read += ours
@@ -88,18 +100,20 @@ class Received:
             refused = True
         else:
             refused = found is None and source.unknown == "topic"
-        if refused and ours and check is not None:
-            check.refused.add(message.offset)
+        if refused and check is not None:
+            (check.refused if ours else check.ahead).add(message.offset)
         if refused or found is None:
             return
         event, number = found
         self.events += ours
-        previous = None
+        previous: int | None = None
         if self.link is not None and (sequence := self.link(event)) is not None:
             previous = sequence - source.sequence.start
         for group in self.groups:
             if offset < group.position:
                 group.add(event, number, previous)
+            elif not self.once:
+                group.add_ahead(event, number, previous)
 
     def claim(self, side_topics: Mapping[str, SideTopics]) -> None:
         """Say which streams are of this partition."""
@@ -121,7 +135,8 @@ class Received:
         for group in self.groups:
             for view in group.views:
                 about = side_topics[view.view.name]
-                view.check(group.streams, group.events, about, gone=self.first > 0)
+                gone = self.first > 0
+                view.check(group.streams, group.ahead, group.events, about, gone=gone)
 
 
 def numbered(source: Source, message: Message, arrived: int = 0) -> tuple[Event, int] | None:

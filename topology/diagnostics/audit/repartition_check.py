@@ -15,8 +15,9 @@ class RepartitionCheck:
     """One partition of a source topic, with what became of its messages, by their offsets.
 
     there: in the topic and read. rekeyed: in the by-stream topic. aside: in the malformed and
-    unknown topics. refused: that the views' workers could make no event of, and noted. unknown:
-    that the inspector does not know, of those read.
+    unknown topics. refused: that the views' workers could make no event of, and noted. ahead:
+    such that these may have taken, their offset not being committed. unknown: that the inspector
+    does not know, of those read.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class RepartitionCheck:
         self.rekeyed = Sequences()
         self.aside = Sequences()
         self.refused = Sequences()
+        self.ahead = Sequences()
         self.unknown = Sequences()
         self.passed = 0
         self._firsts: dict[Partition, int] = {}
@@ -127,7 +129,7 @@ class RepartitionCheck:
         for first, _ in self.refused - aside - gone:
             self._wrong(first, "it is no event, and neither malformed nor unknown topic has it")
         if self.findings.exact:
-            for first, _ in aside - self.refused - gone:
+            for first, _ in aside - self.refused - self.ahead - gone:
                 self._wrong(first, "it is an event, and is in the malformed or unknown topic too")
 
     def _wrong(self, offset: int, text: str) -> None:

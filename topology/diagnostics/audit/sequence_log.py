@@ -38,6 +38,22 @@ class SequenceLog:
         closing = self.closing = self.closing or {}
         closing[number] = closing.get(number, 0) + 1
 
+    def joined(self, ahead: "SequenceLog", recorded: Sequences) -> "SequenceLog":
+        """This, and what came of the same stream behind it, as far as that is recorded."""
+        both = SequenceLog()
+        both.numbers = self.numbers | (ahead.numbers & recorded)
+        for log in (self, ahead):
+            for number, times in (log.closing or {}).items():
+                if log is self or number in recorded:
+                    both.closing = both.closing or {}
+                    both.closing[number] = both.closing.get(number, 0) + times
+            for previous, events in log.unlinked.items():
+                if previous not in both.numbers:
+                    both._awaited = both._awaited or {}
+                    both._awaited.setdefault(previous, []).extend(events)
+            both._jumped += log._jumped
+        return both
+
     @property
     def jumped(self) -> Sequences:
         """The numbers that a link leads over: such an event is discarded if it comes too late."""

@@ -67,6 +67,12 @@ class Stream:
         return self.waits - self.passed
 
     @property
+    def recorded(self) -> Sequences:
+        """What the view, or one of its topics, tells of."""
+        elsewhere = self.late | self.failed | self.dead | self.redriven | self.told
+        return (self.passed - self.skipped) | self.waits | self.done | self.away | elsewhere
+
+    @property
     def missing(self) -> Sequences:
         """What never came, and is passed, where all numbers are there to come."""
         return self.passed - self.came if self.order.counts else NONE

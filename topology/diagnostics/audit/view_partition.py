@@ -62,13 +62,20 @@ class ViewPartition:
     def check(
         self,
         received: Mapping[str, SequenceLog],
+        ahead: Mapping[str, SequenceLog],
         events: int,
         side_topics: SideTopics,
         *,
         gone: bool,
     ) -> None:
-        """Say what is wrong. received: stream → what came of it; events: how many, repeats
-        included. sides: of all partitions. gone: whether the input is shortened by retention.
+        """Say what is wrong.
+
+        Args:
+            received: stream → what came of it before the group's offset.
+            ahead: stream → what came behind that, at least once: a state may be ahead of it.
+            events: how many were received, repeats included.
+            side_topics: of all partitions.
+            gone: whether the input is shortened by retention.
         """
         tally = self.tally
         tally.unsure = side_topics.dropped_unseen
@@ -76,6 +83,9 @@ class ViewPartition:
         tally.found.received = events
         for name in sorted(self.streams(received)):
             came = received.get(name, EMPTY_LOG)
+            if name in ahead:
+                recorded = self._stream(name, came, side_topics).recorded
+                came = came.joined(ahead[name], recorded)
             if self._in_order(name, came, side_topics) and not gone:
                 tally.found.processed += len(came.numbers)
                 self._handled[name] = came.numbers

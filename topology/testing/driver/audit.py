@@ -65,14 +65,17 @@ def audit_of(
     missed: Mapping[str, Sequence[Record]],
     views: Collection[str] = (),
     firsts: Mapping[tuple[str, int], int] = MappingProxyType({}),
+    *,
+    once: bool = True,
 ) -> Audit:
     """An audit that was fed with all that was kept. views: those to audit, all if none. firsts: of
-    partitions that are shortened."""
+    partitions that are shortened. once: whether offsets were committed with the states."""
     topology = kept.topology
     ends = {(topic, 0): len(records) for topic, records in kept.topics.items()}
     inputs = {topic for source in topology.sources.values() for topic in source.topics}
     inputs |= {source.by_stream for source in topology.sources.values()}
-    made = Audit(topology, AuditSnapshot(committed, firsts, ends), dict.fromkeys(inputs, 1), views)
+    snapshot = AuditSnapshot(committed, firsts, ends, once=once)
+    made = Audit(topology, snapshot, dict.fromkeys(inputs, 1), views)
     for view in (each.name for each in made.views):
         store = kept.stores[view]
         for at, (key, row) in enumerate(store.scan(*EVERYTHING)):

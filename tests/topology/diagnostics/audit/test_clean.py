@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.topology.diagnostics.audit.runs import COMMANDED, ORDERLY, Step, busy, run, topologies
 from topology import Topology
 from topology.diagnostics.audit import AuditReport
+from topology.testing.driver.audit import audit_of, committed
 
 
 def said(report: AuditReport) -> list[str]:
@@ -45,3 +46,17 @@ def test_a_run_that_restarts_is_clean(
     driver = run(topology, steps[:at])
     driver.restart()
     assert said(driver.audit()) == []
+
+
+@given(topologies(rebuilds=True), st.one_of(ORDERLY, busy()), st.data())
+def test_states_that_are_ahead_of_the_offsets_at_least_once_are_no_violation(
+    topology: Topology, steps: list[Step], data: st.DataObject
+) -> None:
+    driver = run(topology, steps)
+    kept, tasks = driver._storage, driver._runner.tasks
+    offsets = {
+        place: (data.draw(st.integers(0, offset)), taken)
+        for place, (offset, taken) in committed(kept, tasks, driver._runner.rekeyed).items()
+    }
+    missed = driver._runner.missed
+    assert said(audit_of(kept, offsets, missed, once=False).report()) == []
