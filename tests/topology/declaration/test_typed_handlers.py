@@ -29,7 +29,8 @@ GOOD = (
 from collections.abc import AsyncIterator, Iterator
 from typing import TypedDict
 
-from topology import Delete, Emit, Event, Inspector, Output, Record, State, Topology, Upsert, skip
+from topology import Cells, Delete, Emit, Event, Inspector, Output, Record, State, Topology
+from topology import Upsert, skip
 from topology.routing import RoutedSource, Rule, RuleSet, Transformation
 
 """
@@ -57,6 +58,11 @@ async def mails(event: Event[Order]) -> AsyncIterator[Emit]:
 @shop.view("calls", of=orders)
 async def calls(event: Event[Order]) -> list[Upsert] | None:
     return None
+
+
+@shop.view("cells", of=orders)
+def amounts(event: Event[Order], state: State, cells: Cells) -> None:
+    cells[event.content["id"]] = event.content["amount"]
 
 
 def quiet(event: Event[Order]) -> None: ...
@@ -132,7 +138,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int,
     answer = subprocess.run(
         [
             sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary",
-            f"--cache-dir={root / '.mypy_cache' / 'typed'}", "good.py", "bad.py",
+            "--cache-dir=cache", "good.py", "bad.py",
         ],
         cwd=folder, env={"MYPYPATH": str(root)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
