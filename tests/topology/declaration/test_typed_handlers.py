@@ -29,8 +29,9 @@ GOOD = (
 from collections.abc import AsyncIterator, Iterator
 from typing import TypedDict
 
-from topology import Cells, Delete, Emit, Event, Inspector, Output, Record, State, Topology
-from topology import Upsert, skip
+from topology import (
+    Cells, Delete, Emit, Event, Inspector, Output, Record, State, Topology, Upsert, skip
+)
 from topology.routing import RoutedSource, Rule, RuleSet, Transformation
 
 """
@@ -55,14 +56,14 @@ async def mails(event: Event[Order]) -> AsyncIterator[Emit]:
     yield Emit("mails", event.stream, event.content["id"])
 
 
+@shop.view("counted", of=orders)
+def counted(event: Event[Order], state: State[Totals], cells: Cells) -> None:
+    cells[event.content["id"]] = 1
+
+
 @shop.view("calls", of=orders)
 async def calls(event: Event[Order]) -> list[Upsert] | None:
     return None
-
-
-@shop.view("cells", of=orders)
-def amounts(event: Event[Order], state: State, cells: Cells) -> None:
-    cells[event.content["id"]] = event.content["amount"]
 
 
 def quiet(event: Event[Order]) -> None: ...
