@@ -101,7 +101,13 @@ class Reader:
 
     async def _answer(self, name: str, question: Callable[[Any], Awaitable[T]]) -> T:
         async def asked() -> T:
-            return await question(self.app)
+            try:
+                return await question(self.app)
+            except asyncio.CancelledError:
+                # A client ended as cancelled: that is not the page's end, which asks again.
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise
+                raise ConnectionError("what was asked for was cut off") from None
 
         began, acts = self._clock(), self._acts
         found = await self.there(asked())

@@ -57,7 +57,6 @@ class Site:
         """The frame of a page: its head, the ways to the others, and the main part."""
         ui.page_title(f"{title} · {self.topology.name} · Sequitur")
         ui.add_css(STYLE)
-        ui.colors(primary="#1d5fa8")
         ui.add_head_html(FOCUS)
         with ui.header().classes("items-center q-py-sm"), ui.element("nav") as nav:
             nav.props('aria-label="Pages"').classes("row items-center q-gutter-md")
@@ -72,6 +71,10 @@ class Site:
             with ui.element("h1"):
                 ui.label(title)
             yield
+
+    def reason(self, error: Exception) -> str:
+        """Why there is no answer, in words."""
+        return reason_of(error, connection(self.app)["bootstrap_servers"])
 
     def _who(self) -> None:
         session = self.session()
@@ -95,14 +98,13 @@ class Site:
         A trouble is said in place of the answer, and the next look is tried all the same.
         """
         said = ui.label("reading …").props('role="status"')
-        body, shown = ui.element("div"), list[T]()
+        body, shown = ui.element("div").classes("full-width"), list[T]()
 
         async def look() -> None:
             try:
                 found = await self.reader.ask(name, question)
             except Exception as error:
-                reason = reason_of(error, connection(self.app)["bootstrap_servers"])
-                said.set_text(f"Not known at the moment: {printable(reason, 400)}")
+                said.set_text(f"Not known at the moment: {printable(self.reason(error), 400)}")
                 said.classes(add="bad").set_visibility(True)
                 return
             said.set_visibility(False)
@@ -149,7 +151,7 @@ def text_table(
     rows = [{"row": number, **row} for number, row in enumerate(rows)]
     made = ui.table(columns=columns, rows=rows, row_key="row").props("dense flat wrap-cells")
     made.props["aria-label"], made.props["role"] = title, "region"
-    made.classes("full-width isolated")
+    made.classes("full-width isolated").add_slot("no-data", "none")
     if link:
         made.add_slot(
             f"body-cell-{link}",

@@ -76,8 +76,9 @@ def _parked(site: Site, found: ParkedStreams) -> None:
             _links([each.stream for each in streams])
             if view in site.topology.views:
                 part = literal(reason)
-                button(site, operations.parked_many("redrive", view, part))
-                button(site, operations.parked_many("unpark", view, part))
+                with ui.row():
+                    button(site, operations.parked_many("redrive", view, part))
+                    button(site, operations.parked_many("unpark", view, part))
     _unseen(found.unseen)
 
 

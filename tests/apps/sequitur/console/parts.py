@@ -83,7 +83,7 @@ def parts_of(worker: Worker, folder: Path) -> Parts:
     for file, text in (("router", ROUTER), ("sites", SITES), ("replay", REPLAY)):
         (folder / f"{file}.toml").write_text(text.format(**places))
     admin = AdminClient({"bootstrap.servers": worker.broker})
-    topics = [NewTopic(f"{name}.{each}", 1, 1) for each in ("routed", "out", "units")]
+    topics = [NewTopic(f"{name}.{each}", 1, 1) for each in ("routed", "out", "units", "again")]
     for made in admin.create_topics(topics).values():
         made.result()
     worker.send((b"r", b"no JSON"), (b"r", b'{"gate": "A1"}'), topic="routed")
@@ -96,6 +96,7 @@ def parts_of(worker: Worker, folder: Path) -> Parts:
     serve = [
         ["sequitur", "route", "serve", str(folder / "router.toml")],
         ["sequitur", "units", "serve", *units, "--port", "0"],
+        ["sequitur", "replay", "serve", str(folder / "replay.toml")],
     ]
     processes = [ForkedWorker(words, environment, folder / f"{words[1]}.log") for words in serve]
     (folder / "store.url").write_text(f"sqlite:///{folder}/store.sqlite")

@@ -14,6 +14,7 @@ from sequitur.console.site import Site
 from topology.diagnostics.side_topics import SideTally, side_record
 from topology.faust.inspection.side_topics import SideTopic
 from topology.model.event import Record
+from topology.model.printable import printable
 
 
 async def test_a_broker_that_goes_away_is_said_and_what_was_shown_stays() -> None:
@@ -27,7 +28,7 @@ async def test_a_broker_that_goes_away_is_said_and_what_was_shown_stays() -> Non
         return found
 
     site: Any = SimpleNamespace(
-        reader=SimpleNamespace(ask=ask), app={"bootstrap_servers": "127.0.0.1:9"}
+        reader=SimpleNamespace(ask=ask), reason=lambda error: printable(error)
     )
     before, core.loop = core.loop, asyncio.get_running_loop()
     try:
@@ -74,6 +75,19 @@ async def test_what_takes_long_to_find_is_asked_rarely_until_somebody_acts(
         assert await reader.ask("gaps", question) == 3
         assert await reader.ask("other", meanwhile) == 4
         assert await reader.ask("other", question) == 5
+
+
+async def test_a_client_that_ends_as_cancelled_is_a_trouble_and_no_end_of_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sequitur.console.reader.keep_folds", lambda app: None)
+    app: Any = SimpleNamespace()
+
+    async def cut_off(_: Any) -> None:
+        raise asyncio.CancelledError
+
+    with Reader(app) as reader, pytest.raises(ConnectionError, match="cut off"):
+        await reader.ask("lateness", cut_off)
 
 
 def test_many_failures_are_a_few_groups_and_a_page_of_them_is_small() -> None:
