@@ -74,8 +74,13 @@ class Reader:
         if task is None:
             task = asyncio.create_task(self._answer(name, question))
             self._running[name] = task
-            task.add_done_callback(lambda _: self._running.pop(name, None))
+            task.add_done_callback(lambda task: self._answered(name, task))
         return await asyncio.shield(task)
+
+    def _answered(self, name: str, task: asyncio.Task[Any]) -> None:
+        self._running.pop(name, None)
+        if not task.cancelled():
+            task.exception()  # it is looked at: whoever asked may have left
 
     def last(self, name: str) -> Any:
         """The last answer to a question, however old; None without one."""

@@ -1,5 +1,6 @@
 """What all pages have: the app, who may act, what is read, and the frame around a page."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -22,6 +23,8 @@ from topology.model.printable import printable
 T = TypeVar("T")
 EVERY = 3.0
 """Seconds from one look to the next, while a browser looks."""
+SLOW = 15.0
+"""Seconds after which it is said that there is no answer yet."""
 PAGES = {
     "/": ("Overview",), "/gaps": ("Gaps",), "/stream": ("Stream",), "/failures": ("Failures",),
     "/lateness": ("Lateness",), "/audit": ("Audit",), "/read-store": ("Read store", "read-store"),
@@ -101,8 +104,13 @@ class Site:
         body, shown = ui.element("div").classes("full-width"), list[T]()
 
         async def look() -> None:
+            asked = asyncio.ensure_future(self.reader.ask(name, question))
             try:
-                found = await self.reader.ask(name, question)
+                await asyncio.wait([asked], timeout=SLOW)
+                if not asked.done() and shown:
+                    said.set_text("There is no answer yet: what is shown is older.")
+                    said.set_visibility(True)
+                found = await asked
             except Exception as error:
                 said.set_text(f"Not known at the moment: {printable(self.reason(error), 400)}")
                 said.classes(add="bad").set_visibility(True)

@@ -17,11 +17,16 @@ from topology.model.event import Record
 from topology.model.printable import printable
 
 
-async def test_a_broker_that_goes_away_is_said_and_what_was_shown_stays() -> None:
+async def test_a_broker_that_goes_away_or_hangs_is_said_and_what_was_shown_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     answers: list[Any] = [["one"], KafkaConnectionError("<b>no</b>\u202e broker"), ["one"], ["two"]]
-    shown = list[Any]()
+    shown, hangs = list[Any](), asyncio.Event()
 
     async def ask(*_: Any) -> Any:
+        if not answers:
+            hangs.set()
+            await asyncio.sleep(600)
         found = answers.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -36,11 +41,18 @@ async def test_a_broker_that_goes_away_is_said_and_what_was_shown_stays() -> Non
             Site.live(site, "gaps", ask, lambda found, _: shown.append(found))
             (look,) = (each for each in client.elements.values() if isinstance(each, ui.timer))
             said = next(each for each in client.elements.values() if isinstance(each, ui.label))
-            assert look.callback is not None
+            again: Any = look.callback
             seen = list[tuple[bool, str]]()
             for _ in range(4):
-                await look.callback()
+                await again()
                 seen.append((said.visible, said.text))
+            monkeypatch.setattr("sequitur.console.site.SLOW", 0.0)
+            hung = asyncio.ensure_future(again())
+            await hangs.wait()
+            while not said.visible:
+                await asyncio.sleep(0)
+            assert said.text == "There is no answer yet: what is shown is older."
+            hung.cancel()
     finally:
         core.loop = before
     assert [visible for visible, _ in seen] == [False, True, False, False]

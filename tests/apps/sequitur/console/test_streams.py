@@ -73,13 +73,13 @@ def test_the_events_of_a_stream_are_followed_to_failures_and_rows(
     assert [end[0] for end in ends] == ["parked", "handled", "handled"]
     picture(page, "console-events")
     page.goto(f"{operated.url}/stream?id={quote(EVIL)}")
-    events.get_by_label("Sequence").fill("3")
+    events.get_by_role("textbox", name="Sequence").fill("3")
     expect(page.get_by_role("region", name="View board", exact=True)).to_contain_text("waiting")
     events.get_by_role("button", name="Read events").click()
     expect(events).to_contain_text("1 message of sequence 3 found.")
     expect(page.locator("main script, main img, main b")).to_have_count(0)
-    events.get_by_label("Sequence").fill("2")
-    events.get_by_label("Sequence").press("Enter")
+    events.get_by_role("textbox", name="Sequence").fill("2")
+    events.get_by_role("textbox", name="Sequence").press("Enter")
     expect(events).to_contain_text("0 messages of sequence 2 found.")
 
 
