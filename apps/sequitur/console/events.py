@@ -38,6 +38,12 @@ def show_events(site: Site, stream: str, accounts: list[Account], strips: Strips
         async def show() -> None:
             body.clear()
             text = (number.value or "").strip()
+            if not accounts:
+                said.set_text("The views are not read yet.")
+                return
+            if text and not text.removeprefix("-").isdecimal():
+                said.set_text("A sequence is a number.")
+                return
             try:
                 only = int(text) if text else None
                 said.set_text("reading …")

@@ -93,6 +93,7 @@ def parts_of(worker: Worker, folder: Path) -> Parts:
     units = ["--destination", f"{name}.units", "--group", "billing"]
     environment = {**worker.environment, "UNITS_TOKEN": SECRET, "SEQUITUR_BROKER": worker.broker}
     environment["SEQUITUR_DATADIR"] = str(folder / "router-data")
+    environment["SEQUITUR_REPLAY_TOKEN"] = SECRET
     serve = [
         ["sequitur", "route", "serve", str(folder / "router.toml")],
         ["sequitur", "units", "serve", *units, "--port", "0"],
