@@ -51,7 +51,7 @@ PAGES = {
 def run(options: Options, console: Console) -> int:
     """Returns the exit status."""
     if (missing := chromium.missing()) is not None:
-        raise LocalError(missing)
+        raise LocalError(missing, "install it, or run this as root with apt")
     with (
         broker_of(options, console) as broker,
         tempfile.TemporaryDirectory(dir=options.folder, prefix="console-") as place,
@@ -105,7 +105,7 @@ def _until(true: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + 3600
     while not true():
         if time.monotonic() > end:
-            raise LocalError(f"not within an hour: {what}")
+            raise LocalError(f"not within an hour: {what}", "take fewer streams with --n")
         time.sleep(1)
 
 
