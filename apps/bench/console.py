@@ -51,7 +51,8 @@ PAGES = {
 def run(options: Options, console: Console) -> int:
     """Returns the exit status."""
     if (missing := chromium.missing()) is not None:
-        raise LocalError(missing, "install it, or run this as root with apt")
+        remedy = "install it, or run scripts/test as root with apt"
+        raise LocalError("the console is not measured", missing, remedy)
     with (
         broker_of(options, console) as broker,
         tempfile.TemporaryDirectory(dir=options.folder, prefix="console-") as place,
@@ -105,7 +106,7 @@ def _until(true: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + 3600
     while not true():
         if time.monotonic() > end:
-            raise LocalError(f"not within an hour: {what}", "take fewer streams with --n")
+            raise LocalError(what, "not within an hour", "take fewer streams with --n")
         time.sleep(1)
 
 
