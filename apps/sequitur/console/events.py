@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from nicegui import ui
 
-from sequitur.console.report import card
+from sequitur.console.report import card, inputs_of
 from sequitur.console.site import Site
 from sequitur.console.strip import Segment
 from topology.diagnostics.explain import Account
@@ -31,7 +31,7 @@ def show_events(site: Site, stream: str, accounts: list[Account], strips: Strips
     with card("Events"):
         ui.label("What came last, with content, failures, and the rows that came of each event.")
         with ui.row().classes("items-end"):
-            number = ui.input("Sequence; else the last ones").props("dense inputmode=numeric")
+            number = inputs_of({"sequence": "Sequence; else the last ones"})["sequence"]
             read = ui.button("Read events").props("outline no-caps dense")
         said, body = ui.label().props('role="status"'), ui.element("div").classes("full-width")
 

@@ -105,7 +105,8 @@ def _search(site: Site, file: str) -> None:
                 each: ui.button(each).props("outline no-caps dense")
                 for each in ("Search", "Timeline")
             }
-        said, body = ui.label().classes("mono isolated"), ui.element("div")
+        said = ui.label().classes("mono isolated")
+        body = ui.element("div").classes("full-width")
 
         async def search(timeline: bool) -> None:
             body.clear()
@@ -124,7 +125,7 @@ def _search(site: Site, file: str) -> None:
             button.on_click(partial(search, name == "Timeline"))
     with card(f"{short([file])}: a message"):
         number = inputs_of({"id": "Its id"})
-        shown = ui.element("div")
+        shown = ui.element("div").classes("full-width")
 
         async def show() -> None:
             words = command_of("replay", with_arguments("show", file, values_of(number)["id"]))

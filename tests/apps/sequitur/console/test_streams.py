@@ -71,6 +71,7 @@ def test_the_events_of_a_stream_are_followed_to_failures_and_rows(
     waits = events.get_by_role("region", name="Sequence 3", exact=True)
     ends = [each.split("\n") for each in waits.get_by_role("definition").all_inner_texts()]
     assert [end[0] for end in ends] == ["parked", "handled", "handled"]
+    failed.scroll_into_view_if_needed()
     picture(page, "console-events")
     page.goto(f"{operated.url}/stream?id={quote(EVIL)}")
     events.get_by_role("textbox", name="Sequence").fill("3")
