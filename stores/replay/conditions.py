@@ -8,11 +8,11 @@ from sqlalchemy import (
     LargeBinary,
     UnaryExpression,
     and_,
+    case,
     false,
     func,
     literal,
     not_,
-    or_,
 )
 from sqlalchemy.sql.operators import custom_op
 
@@ -72,12 +72,15 @@ def matching(period: Period, query: Query, behind: int, postgres: bool) -> Colum
 
 
 def _within(of: Any, query: Query) -> ColumnElement[bool]:
-    ranges: list[ColumnElement[bool]] = [not_(of.topic.in_(list(query.offsets)))]
+    # One after the other: SQLite nests no more than 1,000 conditions with OR.
+    ranges: list[tuple[ColumnElement[bool], ColumnElement[bool]]] = []
     for topic, parts in query.offsets.items():
         for number, (low, high) in parts.items():
-            each = and_(of.topic == topic, of.partition == number, of.offset >= low)
-            ranges.append(each if high is None else and_(each, of.offset < high))
-    return or_(*ranges)
+            each = of.offset >= low
+            each = each if high is None else and_(each, of.offset < high)
+            ranges.append((and_(of.topic == topic, of.partition == number), each))
+    others = not_(of.topic.in_(list(query.offsets)))
+    return case(*ranges, else_=others) if ranges else others
 
 
 def _holds(period: Period, condition: Condition) -> ColumnElement[bool]:

@@ -213,6 +213,13 @@ class ReplayLogContract:
             other.count(Query(where=(Condition.parse("tail>=60"),)))
         assert other.count(Query(where=(Condition.parse("tail>=60"),), after=3)) == 2
 
+    def test_a_topic_may_have_thousands_of_partitions(self, log: ReplayLog) -> None:
+        log.append("moves", messages(9), {})
+        parts = dict.fromkeys(range(1, 3000), (10, 80))
+        assert log.count(Query(offsets={"moves": parts, "gates": parts})) == 5
+        many = [["delay", ">=", n] for n in range(100)]
+        assert log.count(Query.from_json({"where": many})) == 0
+
     def test_several_who_write_share_a_period(self, log: ReplayLog, engine: Engine) -> None:
         other = ReplayLog(engine, {"gate": FieldKind.TEXT})
         for _ in range(5):
@@ -471,6 +478,7 @@ def queries() -> st.SearchStrategy[tuple[Query, Callable[[CapturedMessage], bool
         st.tuples(
             st.sampled_from(["tail", "delay", "share"]), st.sampled_from([*_HOLDS]), number
         ).map(_condition),
+        st.just(("where", (Condition("tail", Comparison.BEGINS, "N1"),), _begins_with_n1)),
     )
 
     def joined(parts: list[Any]) -> tuple[Query, Callable[[CapturedMessage], bool]]:
@@ -489,6 +497,10 @@ _HOLDS: dict[Comparison, Callable[[Any, Any], bool]] = {
     Comparison.MORE: lambda a, b: a > b,
     Comparison.AT_LEAST: lambda a, b: a >= b,
 }
+
+
+def _begins_with_n1(message: CapturedMessage) -> bool:
+    return str(message.metadata.get("tail", "")).startswith("N1")
 
 
 def _condition(drawn: tuple[str, Comparison, int]) -> Any:
