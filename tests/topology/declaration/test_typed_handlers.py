@@ -29,7 +29,9 @@ GOOD = (
 from collections.abc import AsyncIterator, Iterator
 from typing import TypedDict
 
-from topology import Delete, Emit, Event, Inspector, Output, Record, State, Topology, Upsert, skip
+from topology import (
+    Cells, Delete, Emit, Event, Inspector, Output, Record, State, Topology, Upsert, skip
+)
 from topology.routing import RoutedSource, Rule, RuleSet, Transformation
 
 """
@@ -52,6 +54,11 @@ def plain(event: Event, state: State) -> list[Output]:
 @shop.view("mails", of=orders)
 async def mails(event: Event[Order]) -> AsyncIterator[Emit]:
     yield Emit("mails", event.stream, event.content["id"])
+
+
+@shop.view("counted", of=orders)
+def counted(event: Event[Order], state: State[Totals], cells: Cells) -> None:
+    cells[event.content["id"]] = 1
 
 
 @shop.view("calls", of=orders)
