@@ -139,7 +139,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int,
     answer = subprocess.run(
         [
             sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary",
-            f"--cache-dir={root / '.mypy_cache' / 'typed'}", "good.py", "bad.py",
+            "--cache-dir=cache", "good.py", "bad.py",
         ],
         cwd=folder, env={"MYPYPATH": str(root)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
