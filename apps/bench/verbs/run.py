@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
-from bench import report
+from bench import machine, report
 from bench.bench import Bench
 from bench.cluster import Cluster
 from bench.engine import broker_of, measure, problems
@@ -28,7 +28,7 @@ def run(options: Options, console: Console) -> int:
     for leftover in (options.folder / "data", options.folder / "logs"):
         shutil.rmtree(leftover, ignore_errors=True)
     kept = options.folder / "results-verbs.json"
-    results = load(kept)
+    results = load(kept, machine.checkout())
     measured: dict[str, Result] = {}
 
     def keep(result: Result) -> None:
