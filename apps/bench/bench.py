@@ -175,6 +175,12 @@ class Run:
                 raise TimeoutError(f"{problem} after {seconds:.0f} s")
             time.sleep(0.2)
 
+    def has_output(self) -> bool:
+        """Whether readers of committed records can see a record of each output."""
+        ends = self.cluster.ends(self._ends())
+        seen = {topic for (topic, _), end in ends.items() if end}
+        return seen == set(self.outputs)
+
     def watch(self, records: int) -> Timing:
         """Wait until the outputs hold that many records altogether. Raises Stalled."""
         return watch(self.cluster, self._ends(), records, self._cpu, self.check)

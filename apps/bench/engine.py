@@ -16,6 +16,7 @@ from bench.peers.peer import Peer
 from bench.peers.registry import PEERS, SEQUITUR
 from bench.results import Result, Sample, load, save
 from bench.scenarios import (
+    flights,
     grid,
     latency,
     memory,
@@ -34,6 +35,7 @@ SCENARIOS = {
     for module in (
         throughput,
         grid,
+        flights,
         waiting,
         upsert,
         views,

@@ -30,7 +30,8 @@ from topology.handler_process import home_of
 STORES.aliases["sequitur"] = "topology.faust.worker.store:Store"
 
 HEARTBEAT = 1.0
-GC_THRESHOLD = 50_000
+COLLECTOR = 50_000, 20, 100
+"""The thresholds of Python's garbage collector in a worker."""
 
 
 class App(faust.App):
@@ -69,7 +70,7 @@ class App(faust.App):
         # cycle. With the default threshold the collector looks at each of them again and again,
         # for a third of the time; what is there from the start it need never look at.
         gc.freeze()
-        gc.set_threshold(GC_THRESHOLD, 20, 100)
+        gc.set_threshold(*COLLECTOR)
         for topic in self.engine.topics:
             self.topics.add(self.topic(topic, key_type=bytes, value_type=bytes))
 
