@@ -188,7 +188,7 @@ class ByKey(Generic[T]):
                 yield sink(row, False)
 
         source = graph.add_hop(
-            f"{name}-by", topic, f"{name}-by", contribution_of, InOffsetOrder(),
+            f"{name}-by", topic, (f"{name}-by",), contribution_of, InOffsetOrder(),
             self._input.source.partitions,
         )  # fmt: skip
         over = () if windows is None else (str(windows),)
