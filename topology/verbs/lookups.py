@@ -152,7 +152,7 @@ def _send_left(
         time = 0 if given.time is None else milliseconds_of(given.time(content))
         looks: dict[str, list[list[int]]] = {}
         for number, value in enumerate(run(content)):
-            to = event.stream if key is None else key_text(key(value))
+            to = event.stream if key is None else key_text(key(value), "lookup(key=…)")
             looks.setdefault(to, []).append([number, at.at(value, time)])
         for to, numbers in looks.items():
             item = [event.sequence, time, numbers, event.content]
@@ -184,7 +184,7 @@ def _combine(
     columns: dict[str, ColumnType] = {"stream": str, "sequence": int}
     rows: Rows[Any] = Rows(
         graph, name, columns | ({"part": int} if several else {}), {"missing": int, "final": bool},
-        given.time is not None, (("map", attrgetter("value")),),
+        given.time is not None, _shown=attrgetter("value"),
     )  # fmt: skip
 
     def change_of(found: Found) -> Change:
@@ -212,7 +212,9 @@ def _combine(
         if taken.late is not None:
             asked, kept = taken.late
             if at.left is None:
-                yield Late(f"it is of {moment(asked)}; what is before {moment(kept)} is kept no more")
+                yield Late(
+                    f"it is of {moment(asked)}; what is before {moment(kept)} is kept no more"
+                )
             else:
                 yield Late(f"it is of sequence {asked}; what is before {kept} is kept no more")
 
@@ -259,7 +261,9 @@ def _check(given: Input, right: Latest[Any], at: AsOf[Any], name: str) -> None:
         )
     for side, of in (("left", given), ("right", right._input)):
         if at.left is None and of.time is None:
-            raise DeclarationError(f"{what}at=as_of_time(…)): the {side} side has no time; {ARRIVAL}")
+            raise DeclarationError(
+                f"{what}at=as_of_time(…)): the {side} side has no time; {ARRIVAL}"
+            )
 
 
 def _check_reopen(name: str, options: ViewOptions) -> None:
