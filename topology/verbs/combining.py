@@ -126,7 +126,7 @@ def combined(
                 yield asdict(row(key, start, end, cell))
 
     order, partitions = InOffsetOrder(), graph.views[fed_by].of.partitions
-    source = graph.add_hop(f"{name}-by", topic, fed_by, contribution_of, order, partitions)
+    source = graph.add_hop(f"{name}-by", topic, (fed_by,), contribution_of, order, partitions)
     over = () if windows is None else (str(windows),)
     handler = named(combine, (), *over, "fold by key")
     given: Any = {**options}
@@ -145,13 +145,13 @@ def checked_windows(windows: object, timed: bool) -> None:
         raise DeclarationError(EARLY)
 
 
-def key_text(key: Any) -> str:
+def key_text(key: Any, of: str = "by(…)") -> str:
     """A key as its record has it. Raises HandlerError for what is none."""
     if isinstance(key, int) and not isinstance(key, bool):
         return str(key)
     if not isinstance(key, str) or not key:
         raise HandlerError(
-            f"by(…) returned {key!r:.100}; let it return a text or a whole number, and filter "
+            f"{of} returned {key!r:.100}; let it return a text or a whole number, and filter "
             "events without a key out"
         )
     return key

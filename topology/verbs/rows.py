@@ -5,7 +5,7 @@ another key, its differences go through a topic of the topology's own. A row is 
 stream goes on: readers see each revision, in sequence per stream.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, Unpack
@@ -50,6 +50,8 @@ class Rows(Generic[L]):
         _timed: whether they have a time, for windows.
         _steps: verbs between the rows and their readers.
         _fold: the fold within its view that makes them, empty for the view's own.
+        _shown: what verbs are given of a row, None for all of it; the table's other columns are
+            then beside what verbs make.
         _readers: name → who reads them.
     """
 
@@ -59,6 +61,7 @@ class Rows(Generic[L]):
     _own: dict[str, ColumnType]
     _timed: bool = False
     _steps: tuple[Step, ...] = ()
+    _shown: Callable[[Any], Any] | None = None
     _fold: str = ""
     _readers: dict[str, Reader] = field(default_factory=dict)
 
@@ -72,6 +75,16 @@ class Rows(Generic[L]):
         """
         for read in self._readers.values():
             yield from read(stream, changes, cells)
+
+    def forget(self, id: str, cells: Cells) -> None:
+        """No reader need know what it said of a row: nothing revises it any more.
+
+        Args:
+            id: the row's.
+            cells: the stream's.
+        """
+        for name in self._readers:
+            cells.pop(f"{self._cell(name)}:{id}", None)
 
     def filter(self, predicate: Callable[[L], object]) -> "Rows[L]":
         """Leave out the rows that are not meant: one that is no longer meant goes.
@@ -108,14 +121,17 @@ class Rows(Generic[L]):
             DeclarationError: the table is another view's, or its name is none.
         """
         key, what = self._key, f"view {self._view!r}: to_rows("
-        mapped = any(verb == "map" for verb, _ in self._steps)
+        shown = self._shown
+        mapped = shown is not None or any(verb == "map" for verb, _ in self._steps)
         if columns is None and mapped:
             raise DeclarationError(f"{what}{table!r}): what map(…) makes has columns=… of its own")
-        declared = Table(table, key, self._own if columns is None else {})
+        own = self._own if columns is None or shown is not None else {}
+        declared = Table(table, key, own)
         if columns is not None:
             checked_columns(f"{what}columns", columns)
-            if not columns.keys().isdisjoint(key):
-                raise DeclarationError(f"{what}columns=…): the key is {', '.join(key)} already")
+            taken = key.keys() | (own if shown is not None else {})
+            if not columns.keys().isdisjoint(taken):
+                raise DeclarationError(f"{what}columns=…): it has {', '.join(taken)} already")
         known = self._graph.views[self._view].tables
         self._graph.add_tables(self._view, own_table(self._view, known, declared))
         names = ("value", *self._own)
@@ -126,7 +142,10 @@ class Rows(Generic[L]):
             at = {name: getattr(row, name) for name in key}
             if not values:
                 return Delete(table, at)
-            return Upsert(table, at, {column: of(values[0]) for column, of in made.items()})
+            said = {column: of(values[0]) for column, of in made.items()}
+            if shown is not None:
+                said |= {name: getattr(row, name) for name in own}
+            return Upsert(table, at, said)
 
         self._read_by(f"to_rows {table}", write)
         return self
@@ -150,13 +169,15 @@ class Rows(Generic[L]):
         if value is not None:
             checked_function(f"view {self._view!r}: to(value", value)
         sends_to(self._graph, self._view, topic)
-        of = attrgetter(next(iter(self._key)))
+        of, shown = attrgetter(next(iter(self._key))), self._shown
 
         def send(change: Change, values: Sequence[L]) -> Emit:
             row = change.row
             if not values:
                 return Emit(topic, of(row), written(replace(row, value=None)))
             said = values[0] if value is None else value(values[0])
+            if value is None and shown is not None:
+                said = replace(row, value=said)
             return Emit(topic, of(row), written(said))
 
         self._read_by(f"to {topic}", send)
@@ -228,7 +249,7 @@ class Rows(Generic[L]):
                 f"Aggregate({missing}=…), as count(), total(…) and mean(…) have it, or fold the "
                 "events instead of the rows"
             )
-        run = fused(self._steps)
+        run = self._run
 
         def part_of(change: Change) -> Part | None:
             for value in run(change.row):
@@ -240,7 +261,7 @@ class Rows(Generic[L]):
 
     def _read_by(self, name: str, say: Callable[[Change, Sequence[L]], Output]) -> None:
         """Add who says one thing of each row: of one that is left out, only that it goes."""
-        run, filters = fused(self._steps), any(verb == "filter" for verb, _ in self._steps)
+        run, filters = self._run, any(verb == "filter" for verb, _ in self._steps)
         cell = self._cell(name)
 
         def read(stream: str, changes: Sequence[Change], cells: Cells) -> Iterator[Output]:
@@ -261,7 +282,13 @@ class Rows(Generic[L]):
             for change in changes:
                 yield say(change, () if change.gone else (change.row,))
 
-        self._add(name, read if self._steps else plain, cells=filters)
+        self._add(name, read if self._steps or self._shown else plain, cells=filters)
+
+    @property
+    def _run(self) -> Callable[[Any], Iterable[Any]]:
+        """One function of a row that takes the steps in turn."""
+        run, shown = fused(self._steps), self._shown
+        return run if shown is None else lambda row: run(shown(row))
 
     def _cell(self, reader: str) -> str:
         """What a reader's cells begin with."""
