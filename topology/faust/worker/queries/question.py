@@ -95,10 +95,10 @@ class Question:
             wanted = None if stale is None else seconds_of(stale)
         except ValueError as error:
             raise Wrong(f"max_staleness: {error}") from None
-        if wanted is not None and view.of.fed_by is not None:
+        if wanted is not None and view.of.fed_by:
             raise Wrong(
-                f"max_staleness: view {view.name} reads what view {view.of.fed_by} sends, on all "
-                "workers, and how far they are is not known here; leave it out"
+                f"max_staleness: view {view.name} reads what {', '.join(view.of.fed_by)} sends, on "
+                "all workers, and how far they are is not known here; leave it out"
             )
         return cls(
             view, stream, cast(What, what), fold, query.get("from", ""), query.get("to", ""),
