@@ -11,8 +11,8 @@ from sequitur.local.home import ROOT
 RIGHT = """
 from dataclasses import dataclass
 
-from topology import Inspector, Topology
-from topology.verbs import Row, count, events, mean, tumbling
+from topology import Inspector, Topology, park
+from topology.verbs import Row, count, events, mean, total, tumbling
 
 
 @dataclass
@@ -35,7 +35,10 @@ def shown(row: Row[int]) -> str:
 
 
 days.fold(count(), name="flown", buffer=8).to_rows("flown", {"shown": shown})
-days.fold(mean(lambda delay: delay), name="delays").to_rows("delays")
+means = days.fold(mean(lambda delay: delay), name="delays").to_rows("delays")
+late = means.map(lambda row: row.value or 0.0).filter(lambda value: value > 15)
+late.fold(total(lambda value: value + 1), name="sums").to_rows("sums")
+late.by(lambda value: round(value)).fold(count(), name="sizes", error=park()).to_rows("sizes")
 """
 WRONG = {
     'lambda move: move.kind == "OUT"': 'lambda move: move.sort == "OUT"',
@@ -43,6 +46,10 @@ WRONG = {
     "lambda move: move.time)": "lambda move: move.kind)",
     "Row[int]": "Row[str]",
     "buffer=8": 'buffer="8"',
+    "row.value or 0.0": "row.values or 0.0",
+    "value + 1": "value.tail",
+    "lambda value: round(value)": "lambda value: value",
+    "error=park()": "buffer=8",
 }
 
 
