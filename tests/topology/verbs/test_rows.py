@@ -160,7 +160,7 @@ def test_what_cannot_be_right_over_rows_that_are_revised_is_refused() -> None:
 
 
 def test_the_view_that_combines_has_options_of_its_own() -> None:
-    from topology import park  # noqa: PLC0415
+    from topology import park
 
     graph = Topology("flights")
     by = moves_of(graph).by(lambda move: move["origin"])
