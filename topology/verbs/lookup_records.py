@@ -85,12 +85,12 @@ def as_told_anew(before: Iterable[bytes], after: Iterable[bytes]) -> bytes | Non
 
     before, after: the values for one key.
     """
-    was = [item for value in before for item in orjson.loads(value)[1]]
+    was = {item[0]: item for value in before for item in orjson.loads(value)[1]}
     kind, now = "", list[Item]()
     for value in after:
         kind, items = orjson.loads(value)
         now += items
-    made = [item for item in now if item not in was] if was else now
+    made = [item for item in now if was.get(item[0]) != item]
     return orjson.dumps([kind, made]) if made else None
 
 
