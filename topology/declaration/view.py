@@ -26,7 +26,9 @@ from topology.model.table import Table
 from topology.sequencer.ordering import Ordering
 
 Correction = Callable[[Iterable[bytes], Iterable[bytes]], bytes | None]
-RowsOf = Callable[[str, dict[str, Any], Mapping[str, Any]], Iterable[Any]]
+CellRange = Callable[[str, str], Iterable[tuple[str, Any]]]
+"""(first key, the key behind the last) → the cells of a stream between these."""
+RowsOf = Callable[[str, dict[str, Any], CellRange], Iterable[Any]]
 """(stream, its dictionary, its cells) → the rows of a fold that may still change."""
 SHAPES = "handler(event), handler(event, state) or handler(event, state, cells)"
 Handler = Callable[..., Any]

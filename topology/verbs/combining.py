@@ -5,13 +5,14 @@ whose result must not depend on the order; everything else about the rows is kep
 window is closed, and none is too old.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
 
 from topology.declaration.policies import OnError
 from topology.declaration.topology import Topology
+from topology.declaration.view import CellRange
 from topology.model.changes import Output
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError, HandlerError
@@ -19,7 +20,7 @@ from topology.model.event import Event
 from topology.model.table import Table
 from topology.verbs.aggregates import Aggregate
 from topology.verbs.contributions import Contribution, InOffsetOrder, contribution_of
-from topology.verbs.declared_views import ViewOptions, declare
+from topology.verbs.declared_views import declare
 from topology.verbs.revisions import Cells, Change, Reader, applied
 from topology.verbs.steps import named
 from topology.verbs.windows import Hopping, Session, Windows, moment
@@ -117,22 +118,18 @@ def combined(
             changes.append(Change(str(start), made, start, made.missing, gone=cell is None))
         yield from told(event.stream, changes, cells)
 
-    def rows(key: str, _: Any, cells: Mapping[str, Any]) -> Iterator[Any]:
-        starts = sorted(int(each) for each in cells if each.removeprefix("-").isdigit())
-        for start in starts:
-            cell = cells[str(start)]
+    def rows(key: str, _: Any, cells: CellRange) -> Iterator[Any]:
+        for at, cell in cells("-", ":"):  # numbers: all other cells begin with a letter
             if cell[2] > 0:
-                ((_, end),) = [each for each in _ends(start) if each[0] == start]
+                start = int(at)
+                end = start if windows is None else dict(windows.of(start))[start]
                 yield asdict(row(key, start, end, cell))
-
-    def _ends(start: int) -> list[tuple[int, int]]:
-        return [(start, start)] if windows is None else windows.of(start)
 
     order, partitions = InOffsetOrder(), graph.views[fed_by].of.partitions
     source = graph.add_hop(f"{name}-by", topic, (fed_by,), contribution_of, order, partitions)
     over = () if windows is None else (str(windows),)
     handler = named(combine, (), *over, "fold by key")
-    given: ViewOptions = {**options}
+    given: Any = {**options}
     declare(graph, name, source, handler, given)
     view = graph.views[name]
     graph.replace_view(replace(view, folds={name: rows}))

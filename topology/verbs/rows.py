@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar, Unpack
 
 from topology.declaration.topology import Topology
+from topology.declaration.view import CellRange
 from topology.model.changes import Delete, Emit, Output, Upsert
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError
@@ -197,7 +198,8 @@ class Rows(Generic[L]):
         part_of = self._part_of(aggregate, name, lambda _: "")
         key: dict[str, ColumnType] = {"key": str}
         found: Rows[KeyRow[R]] = Rows(self._graph, self._view, key, {"missing": int}, _fold=name)
-        prefix, cell_name = f"{name}=", self._cell(f"fold {name}")
+        cell_name = self._cell(f"fold {name}")
+        prefix = f"{cell_name}="
 
         def row(stream: str, cell: Sequence[Any]) -> KeyRow[R]:
             return KeyRow(stream, None, None, aggregate.result(cell[0]), cell[1])
@@ -209,9 +211,10 @@ class Rows(Generic[L]):
                     change = Change(str(start), made, 0, made.missing, gone=cell is None)
                     yield from found.told(stream, [change], cells)
 
-        def rows(stream: str, _: Any, cells: Mapping[str, Any]) -> list[Any]:
-            cell = cells.get(f"{prefix}0")
-            return [asdict(row(stream, cell))] if cell and cell[2] > 0 else []
+        def rows(stream: str, _: Any, cells: CellRange) -> Iterator[Any]:
+            for _, cell in cells(f"{prefix}0", f"{prefix}1"):
+                if cell[2] > 0:
+                    yield asdict(row(stream, cell))
 
         self._add(f"fold {name}", take, cells=True)
         view = self._graph.views[self._view]
