@@ -2,8 +2,9 @@
 
 Left and right come in any order, so nothing here depends on it. Values and rows are kept as cells,
 sorted by what is looked up: a time, or a sequence of the right stream. The state is a dictionary
-that JSON can write: `clock`, the highest of the right's, `mark`, its last event, and `todo`, the
-range of rows that are final and may have changed.
+that JSON can write: `clock`, the highest of the right's, `mark`, its last event, and the ranges of
+rows that may have changed: `todo` of those that are final, `again` of those that are told of, but
+not final.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -105,6 +106,8 @@ class _Key:
         self.state, self.cells = state, cells
         self.values = SortedCells(cells, "values")
         self.rows = SortedCells(cells, "rows")
+        self.open = SortedCells(cells, "open")
+        """The rows that are told of, and not final."""
         self.taken = Taken()
         self.clock: int = state.get("clock", -LAST)
         if self.by_sequence and join.first is not None:
@@ -145,7 +148,7 @@ class _Key:
             self.taken.late = at, self.kept
         before, self.clock = self.reached, max(self.clock, at)
         self.state["clock"] = self.clock
-        low, high = before, self.reached
+        self._may_change("todo", before, self.reached)
         known = self.values.find([at, sequence])
         if content is not None or missing or known is not None:
             self.values.put([at, sequence, missing, content is not None])
@@ -154,28 +157,31 @@ class _Key:
             # From the value before to the one behind, what is found or missing may be another.
             earlier = next(self._valid(self.values.below([at, sequence])), None)
             later = next(self._valid(self.values.since([at, sequence + 1])), None)
-            around = earlier[0] if earlier else -LAST
-            end = min(later[0] if later else LAST, self.reached)
-            low, high = (min(low, around), max(high, end)) if low < high else (around, end)
+            low, high = earlier[0] if earlier else -LAST, later[0] if later else LAST
+            self._may_change("todo", low, min(high, self.reached))
+            self._may_change("again", max(low, self.reached), high)
+
+    def _may_change(self, which: str, low: int, high: int) -> None:
+        """Rows from one time, or sequence, to below another may have changed."""
         if low < high:
-            todo = self.state.get("todo")
-            wider = [low, high] if todo is None else [min(low, todo[0]), max(high, todo[1])]
-            self.state["todo"] = wider
+            todo = self.state.get(which, [low, high])
+            self.state[which] = [min(low, todo[0]), max(high, todo[1])]
 
     def go_on(self) -> None:
-        """Tell of the rows that are final now, or have changed, as many as one record may."""
-        todo = self.state.pop("todo", None)
-        if todo is None:
-            return
-        rows = self.rows.since([max(todo[0], self.kept)])
-        for number, (at, row) in enumerate(list(islice(rows, MOST + 1))):
-            if at >= todo[1]:
-                return
-            if number == MOST:
-                self.state["todo"] = [at, todo[1]]
-                self.taken.more = True
-                return
-            self.tell(at, row)
+        """Tell of the rows that may have changed, as many as one record may."""
+        room = MOST
+        for which, index in (("todo", self.rows), ("again", self.open)):
+            low, high = self.state.pop(which, (LAST, LAST))
+            rows = index.since([max(low, self.kept)]) if low < high else iter(())
+            for at, row in list(
+                islice(takewhile(lambda each, end=high: each[0] < end, rows), room + 1)
+            ):
+                if not room:
+                    self.state[which] = [at, high]
+                    self.taken.more = True
+                    break
+                self.tell(at, row)
+                room -= 1
 
     def tell(self, at: int, row: str) -> None:
         """Tell of a row, unless it was told of just so."""
@@ -187,6 +193,10 @@ class _Key:
             return
         stream, sequence, number, time, content, _ = known
         self.cells[f"row {row}"] = [*known[:-1], said]
+        if not final:
+            self.open.put([at, row])
+        elif known[-1] is not None and not known[-1][1]:
+            self.open.remove([at, row])
         right = None if used is None else self.cells[f"value {used}"]
         self.taken.found.append(
             Found(row, stream, sequence, number, time, content, right, final, missing)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
-from pydantic_core import to_jsonable_python
 
 from topology.inspectors.inspector import Inspected
 from topology.inspectors.lazy import LazyJson
@@ -74,7 +73,7 @@ def encoded(kind: Kind, items: Iterable[Item] = ()) -> bytes:
     try:
         raw = orjson.dumps(record, _jsonable, _OPTIONS)
     except (TypeError, ValueError) as error:
-        raise HandlerError(f"lookup: the event's content is kept as JSON: {error}") from None
+        raise HandlerError(f"lookup(…) keeps the event's content as JSON: {error}") from None
     if b"null" in raw:
         check_finite("lookup: the event", record)
     return raw
@@ -86,19 +85,23 @@ def as_told_anew(before: Iterable[bytes], after: Iterable[bytes]) -> bytes | Non
 
     before, after: the values for one key.
     """
-    was = [item for value in before for item in orjson.loads(value)[1]]
+    was = {item[0]: item for value in before for item in orjson.loads(value)[1]}
     kind, now = "", list[Item]()
     for value in after:
         kind, items = orjson.loads(value)
         now += items
-    made = [item for item in now if item not in was] if was else now
+    made = [item for item in now if was.get(item[0]) != item]
     return orjson.dumps([kind, made]) if made else None
 
 
-_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+_OPTIONS = (
+    orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
 
 
 def _jsonable(value: Any) -> Any:
     if isinstance(value, LazyJson):
         return value.value
-    return to_jsonable_python(value)
+    raise TypeError(f"a {type(value).__name__} is none; let the inspector leave it as JSON has it")

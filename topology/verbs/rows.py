@@ -134,7 +134,7 @@ class Rows(Generic[L]):
         declared = Table(table, key, own)
         if columns is not None:
             checked_columns(f"{what}columns", columns)
-            taken = key.keys() | (own if shown is not None else {})
+            taken = [*key, *(own if shown is not None else ())]
             if not columns.keys().isdisjoint(taken):
                 raise DeclarationError(f"{what}columns=…): it has {', '.join(taken)} already")
         known = self._graph.views[self._view].tables

@@ -1,8 +1,9 @@
-"""Entries in order, kept in cells: an index, and chunks of which a change writes one.
+"""Entries in order, kept in cells as a tree, of which a change writes few nodes.
 
 An entry is a list that begins with two values that tell it from others, and by which all are
-sorted; what follows is its own. The index is a cell too: [the next chunk's number, [[what the chunk
-begins with, its number], …]].
+sorted; what follows is its own. A leaf is a list of entries, an inner node one of [what all below
+it is at or above, the child's number]. The cell of the tree itself is [its height, the next node's
+number, the root's].
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,14 +12,14 @@ from typing import Any
 
 Cells = MutableMapping[str, Any]
 Entry = list[Any]
-CHUNK = 32
-"""Entries of a chunk at most."""
+MOST = 32
+"""Entries of a node."""
 
 
 class SortedCells:
     """Entries of a stream by what they are sorted by.
 
-    cells: the stream's. name: of the index's cell, and the beginning of the chunks' names.
+    cells: the stream's. name: of the tree's cell, and the beginning of its nodes' names.
     """
 
     __slots__ = ("_cells", "_name")
@@ -28,37 +29,30 @@ class SortedCells:
 
     def put(self, entry: Entry) -> None:
         """Add an entry, or put it in the place of the one with the same first two values."""
-        index = self._cells.setdefault(self._name, [0, []])
-        chunks: list[Entry] = index[1]
-        if not chunks:
-            self._new(index, 0, [entry])
+        if self._name not in self._cells:
+            self._cells[self._name] = [0, 1, 0]
+            self._cells[f"{self._name} 0"] = []
+        path, leaf = self._path(entry)
+        at = bisect_left(leaf, entry[:2], key=_two)
+        if at < len(leaf) and leaf[at][:2] == entry[:2]:
+            leaf[at] = entry
             return
-        at = max(0, bisect_right(chunks, entry[:2], key=_key) - 1)
-        chunk: list[Entry] = self._cells[self._of(chunks[at])]
-        found = bisect_left(chunk, entry[:2], key=_two)
-        if found < len(chunk) and chunk[found][:2] == entry[:2]:
-            chunk[found] = entry
-            return
-        chunk.insert(found, entry)
-        chunks[at][0] = chunk[0][:2]
-        if len(chunk) > CHUNK:
-            # What grows at its end leaves full chunks behind.
-            half = CHUNK if at == len(chunks) - 1 and found == CHUNK else CHUNK // 2
-            rest = chunk[half:]
-            del chunk[half:]
-            self._new(index, at + 1, rest)
+        leaf.insert(at, entry)
+        for node, child in path:
+            node[child][0] = min(node[child][0], entry[:2])
+        self._split(path, leaf, at)
 
     def remove(self, entry: Entry) -> None:
         """Take out an entry that is there."""
-        chunks: list[Entry] = self._cells[self._name][1]
-        at = bisect_right(chunks, entry[:2], key=_key) - 1
-        chunk: list[Entry] = self._cells[self._of(chunks[at])]
-        del chunk[bisect_left(chunk, entry[:2], key=_two)]
-        if chunk:
-            chunks[at][0] = chunk[0][:2]
-        else:
-            del self._cells[self._of(chunks[at])]
-            del chunks[at]
+        path, leaf = self._path(entry)
+        del leaf[bisect_left(leaf, entry[:2], key=_two)]
+        below = leaf
+        while path and not below:
+            below, child = path.pop()
+            del self._cells[f"{self._name} {below.pop(child)[1]}"]
+        if not below and not path:
+            del self._cells[f"{self._name} {self._cells[self._name][2]}"]
+            del self._cells[self._name]
 
     def find(self, entry: Entry) -> Entry | None:
         """The entry with the same first two values, None if there is none."""
@@ -66,39 +60,76 @@ class SortedCells:
         return found if found is not None and found[:2] == entry[:2] else None
 
     def since(self, start: Entry) -> Iterator[Entry]:
-        """The entries at or above `start`, in order. Only the last one may be changed meanwhile."""
-        chunks = self._chunks
-        at = max(0, bisect_right(chunks, start, key=_key) - 1)
-        for number in range(at, len(chunks)):
-            chunk = self._cells[self._of(chunks[number])]
-            yield from chunk[bisect_left(chunk, start, key=_two) :]
+        """The entries at or above `start`, in order; none is changed meanwhile."""
+        height, _, root = self._cells.get(self._name, _EMPTY)
+        return self._since(root, height, start)
 
     def below(self, end: Entry) -> Iterator[Entry]:
-        """The entries below `end`, the highest first."""
-        chunks = self._chunks
-        for number in range(bisect_left(chunks, end, key=_key) - 1, -1, -1):
-            chunk = self._cells[self._of(chunks[number])]
-            yield from reversed(chunk[: bisect_left(chunk, end, key=_two)])
+        """The entries below `end`, the highest first; none is changed meanwhile."""
+        height, _, root = self._cells.get(self._name, _EMPTY)
+        return self._below(root, height, end)
 
-    @property
-    def _chunks(self) -> list[Entry]:
-        found: list[Entry] = self._cells.get(self._name, [0, []])[1]
-        return found
+    def _since(self, number: int, height: int, start: Entry) -> Iterator[Entry]:
+        node = self._cells.get(f"{self._name} {number}", ())
+        if not height:
+            yield from node[bisect_left(node, start, key=_two) :]
+            return
+        for _, child in node[max(0, bisect_right(node, start, key=_first) - 1) :]:
+            yield from self._since(child, height - 1, start)
 
-    def _new(self, index: list[Any], at: int, chunk: list[Entry]) -> None:
-        made = [chunk[0][:2], index[0]]
-        index[0] += 1
-        index[1].insert(at, made)
-        self._cells[self._of(made)] = chunk
+    def _below(self, number: int, height: int, end: Entry) -> Iterator[Entry]:
+        node = self._cells.get(f"{self._name} {number}", ())
+        if not height:
+            yield from reversed(node[: bisect_left(node, end, key=_two)])
+            return
+        for _, child in reversed(node[: bisect_left(node, end, key=_first)]):
+            yield from self._below(child, height - 1, end)
 
-    def _of(self, made: Entry) -> str:
-        return f"{self._name} {made[1]}"
+    def _path(self, entry: Entry) -> tuple[list[tuple[list[Entry], int]], list[Entry]]:
+        """The inner nodes above an entry's leaf, each with the place of the next; and the leaf."""
+        height, _, number = self._cells[self._name]
+        path: list[tuple[list[Entry], int]] = []
+        for _ in range(height):
+            node = self._cells[f"{self._name} {number}"]
+            child = max(0, bisect_right(node, entry[:2], key=_first) - 1)
+            path.append((node, child))
+            number = node[child][1]
+        return path, self._cells[f"{self._name} {number}"]
+
+    def _split(self, path: list[tuple[list[Entry], int]], node: list[Entry], at: int) -> None:
+        """Split a node that has too many entries, and those above it. at: the new entry's place."""
+        tree = self._cells[self._name]
+        while len(node) > MOST:
+            # What grows at its end leaves full nodes behind.
+            half = MOST if at == MOST else MOST // 2
+            rest, number = node[half:], tree[1]
+            del node[half:]
+            tree[1] += 1
+            self._cells[f"{self._name} {number}"] = rest
+            if not path:
+                # It was the root; now there is one above it.
+                root = [[_least(node), tree[2]], [_least(rest), number]]
+                tree[:] = [tree[0] + 1, number + 2, number + 1]
+                self._cells[f"{self._name} {number + 1}"] = root
+                return
+            node, child = path.pop()
+            at = child + 1
+            node.insert(at, [_least(rest), number])
 
 
-def _key(made: Entry) -> Entry:
-    first: Entry = made[0]
-    return first
+_EMPTY = (0, 0, -1)
 
 
 def _two(entry: Entry) -> Entry:
     return entry[:2]
+
+
+def _first(child: Entry) -> Entry:
+    found: Entry = child[0]
+    return found
+
+
+def _least(node: list[Entry]) -> Entry:
+    """What all of a node is at or above."""
+    first = node[0]
+    return first[0] if isinstance(first[0], list) else first[:2]
