@@ -26,8 +26,8 @@ def flowchart(of: "Description", edges: Edges = MappingProxyType({})) -> str:
                 lines.append(f"  {_id('t', topic)} -- inspect --> {inspected}")
         else:
             inspected = _id("t", source.topics[0])
-        for view in source.fed_by:
-            lines.append(f"  {_id('v', view)} --> {inspected}")
+        for fed_by in source.fed_by:
+            lines.append(f"  {_id('v', fed_by)} --> {inspected}")
         for view in of.views:
             if view.source == source.name:
                 node, output = _id("v", view.name), _id("o", view.output)

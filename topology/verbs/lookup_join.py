@@ -17,7 +17,7 @@ from topology.verbs.as_of import AsOf
 from topology.verbs.lookup_records import Item, LookupRecord
 from topology.verbs.sorted_cells import SortedCells
 
-MOST = 2_000
+MOST = 250
 """Rows that one record makes final, or revises; the others follow with a record to go on."""
 DROPPED = 200
 """Rows and values that one record drops, of those that are kept no more."""
@@ -173,9 +173,9 @@ class _Key:
         for which, index in (("todo", self.rows), ("again", self.open)):
             low, high = self.state.pop(which, (LAST, LAST))
             rows = index.since([max(low, self.kept)]) if low < high else iter(())
-            for at, row in list(
-                islice(takewhile(lambda each, end=high: each[0] < end, rows), room + 1)
-            ):
+            for at, row in list(islice(rows, room + 1)):
+                if at >= high:
+                    break
                 if not room:
                     self.state[which] = [at, high]
                     self.taken.more = True

@@ -30,7 +30,7 @@ def test_they_are_as_a_sorted_list(changes: list[tuple[str, int]], growing: bool
             tree.remove([*gone, known.pop(gone)])
         cells = orjson.loads(orjson.dumps(cells))
     tree = SortedCells(cells, "x")
-    wanted = [[*key, number] for key, number in sorted(known.items())]
+    wanted: list[list[Any]] = [[*key, number] for key, number in sorted(known.items())]
     assert list(tree.since([-1])) == wanted
     for at in (0, 7, 100, 199, 500):
         assert list(tree.since([at])) == [each for each in wanted if each[0] >= at]
