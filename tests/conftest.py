@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from checkout import rabbitmq, redis
 from checkout.postgres import Postgres
-from sequitur.local import home
+from sequitur.local import broker_config, home
 from sequitur.local.broker import Broker
 from tests import quick_spark
 
@@ -107,6 +107,7 @@ class _RunBroker:
 def pytest_configure(config: pytest.Config) -> None:
     # For all processes that tests start: a third less of CPU until Spark has said its first word.
     os.environ.update(quick_spark.environment())
+    broker_config.JVM_OPTIONS += quick_spark.JVM
     os.environ["PYTHONFAULTHANDLER"] = "1"  # see soak.ended
     if getattr(config.option, "numprocesses", None) and "not integration" not in (
         config.option.markexpr
@@ -131,6 +132,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     # Thousands of tests that stay until the end, which no collection of garbage has to look at.
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

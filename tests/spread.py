@@ -35,6 +35,17 @@ SHARED = {
         "tests/stores/sites/test_takeover.py",
     ),
 }
+LONG = (
+    "tests/topology/testing/simulation/test_finds_planted.py",
+    "tests/stores/sinks/sql/test_sqlite.py",
+    "tests/stores/view_state/test_sqlite.py",
+    "tests/apps/bench/test_verbs.py",
+    "tests/topology/diagnostics/audit/test_corruption.py",
+    "tests/topology/faust/worker/ordered/test_processes.py",
+    "tests/topology/engine/test_orders_batches.py",
+)
+"""The longest of the files without servers: they begin before the others, so that none ends alone.
+"""
 _UNITS = {file: name for name, files in SHARED.items() for file in files}
 
 
@@ -44,6 +55,19 @@ class Spread(LoadFileScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return _UNITS.get(file, file)
+
+
+@pytest.hookimpl(trylast=True)  # all with a server are in front by then
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins early: servers and processes, then LONG, then the others."""
+    places = {file: place for place, file in enumerate(LONG)}
+
+    def place(item: pytest.Item) -> int:
+        if item.get_closest_marker("integration") is not None:
+            return -1
+        return places.get(item.nodeid.partition("::")[0], len(places))
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -140,11 +140,11 @@ class Soak:
             worker.wait()
             self._logs[name].join(5)
 
-    def ready(self, name: str, seconds: float = 60) -> None:
+    def ready(self, name: str, seconds: float = 150) -> None:
         """Wait until a worker has restored its tables and works. Raises TimeoutError."""
         self.says(name, "Worker ready", seconds)
 
-    def says(self, name: str, text: str, seconds: float = 60) -> None:
+    def says(self, name: str, text: str, seconds: float = 150) -> None:
         """Wait until a worker's log has a text since its start. Raises TimeoutError."""
         until = time.monotonic() + seconds
         while text.encode() not in self.said(name):
@@ -181,7 +181,7 @@ class Soak:
         worker = self.workers.pop(name)
         worker.send_signal(signal.SIGTERM)
         try:
-            return ended(worker, 30, self.log(name))
+            return ended(worker, 120, self.log(name))
         finally:
             self._logs[name].join(5)
 
@@ -245,7 +245,7 @@ class Soak:
     def tidy(self) -> None:
         """Delete the topics and the folder, so that what is done takes no room."""
         admin = AdminClient(self._client)
-        topics = [t for t in admin.list_topics(timeout=10).topics if t.startswith(self.prefix)]
+        topics = [t for t in admin.list_topics(timeout=60).topics if t.startswith(self.prefix)]
         for done in admin.delete_topics(topics).values():
             done.result()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -256,8 +256,9 @@ class Soak:
             self.kill(name)
         while self.disks:
             self.disks.popitem()[1].unmount()
-        if "_changelog" in self.__dict__:
-            self._changelog.close()
+        for name in ("_changelog", "_consumer"):
+            if name in self.__dict__:
+                self.__dict__.pop(name).close()
 
     def lag(self) -> int:
         """Messages that are not processed to the end: unread ones, and those that come again."""
@@ -268,21 +269,22 @@ class Soak:
         return self._lag()
 
     def _lag(self) -> int:
-        consumer = Consumer({**self._client, "group.id": self.prefix})
-        try:
-            lag = 0
-            arrivals = [f"{self.prefix}.{view}.arrivals" for view in WORKED if self.worked]
-            for topic in (f"{self.prefix}.in", f"{self.prefix}.in.by-stream", *arrivals):
-                known = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-                partitions = [TopicPartition(topic, number) for number in known]
-                for done in consumer.committed(partitions, timeout=10):
-                    first, end = consumer.get_watermark_offsets(done, timeout=10)
-                    lag += end - max(done.offset, first)
-                    if topic.endswith(".by-stream"):
-                        lag += end - max(self._copied(done.partition), first)
-            return lag + sum(self._away.values())
-        finally:
-            consumer.close()
+        consumer, lag = self._consumer, 0
+        arrivals = [f"{self.prefix}.{view}.arrivals" for view in WORKED if self.worked]
+        for topic in (f"{self.prefix}.in", f"{self.prefix}.in.by-stream", *arrivals):
+            known = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+            partitions = [TopicPartition(topic, number) for number in known]
+            for done in consumer.committed(partitions, timeout=60):
+                first, end = consumer.get_watermark_offsets(done, timeout=60)
+                lag += end - max(done.offset, first)
+                if topic.endswith(".by-stream"):
+                    lag += end - max(self._copied(done.partition), first)
+        return lag + sum(self._away.values())
+
+    @cached_property
+    def _consumer(self) -> Consumer:
+        """Asks for committed offsets and ends, and takes part in no group."""
+        return Consumer({**self._client, "group.id": self.prefix})
 
     def _copied(self, partition: int) -> int:
         """The offset that the view that reads apart is at, as its last row says."""
@@ -312,7 +314,7 @@ class Soak:
             [
                 TopicPartition(topic, number, OFFSET_BEGINNING)
                 for topic in (f"{self.prefix}-{view}-changelog" for view in self.views)
-                for number in consumer.list_topics(topic, timeout=10).topics[topic].partitions
+                for number in consumer.list_topics(topic, timeout=60).topics[topic].partitions
             ]
         )
         return consumer
@@ -362,7 +364,7 @@ def let_work(soak: Soak, messages: int, seconds: float) -> None:
     """Let the workers process that many messages more, or work that long."""
     until, target = time.monotonic() + seconds, soak.lag() - messages
     while time.monotonic() < until and soak.lag() > max(target, 0):
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def _copy(source: IO[bytes], target: IO[bytes]) -> None:

@@ -44,7 +44,7 @@ def read(broker: str, topic: str) -> Iterator[Message]:
         }
     )
     try:
-        for partition in sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions):
+        for partition in sorted(consumer.list_topics(topic, timeout=60).topics[topic].partitions):
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
             while True:
                 if (message := consumer.poll(SILENCE)) is None:

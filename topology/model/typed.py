@@ -32,7 +32,7 @@ BatchOutputs = (
 AnyHandler = (
     Callable[[Event[Any]], Outputs]
     | Callable[[Event[Any], Any], Outputs]
-    | Callable[[Event[Any], Any, Any], Outputs]
+    | Callable[[Event[Any], Any, MutableMapping[str, Any]], Outputs]
     | Callable[[list[Event[Any]]], BatchOutputs]
     | Callable[[list[Event[Any]], Any], BatchOutputs]
 )

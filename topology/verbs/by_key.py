@@ -17,7 +17,7 @@ from topology.verbs.combining import (
     key_columns,
     key_text,
 )
-from topology.verbs.contributions import Contribution, as_correction
+from topology.verbs.contributions import as_correction, encode_parts
 from topology.verbs.declared_views import ViewOptions, declare
 from topology.verbs.folds import Input
 from topology.verbs.rows import Rows
@@ -121,7 +121,7 @@ class ByKey(Generic[T]):
             if not found and missing:
                 state["missing"] = missing  # the next event that has a key has them
             for at, made in found.items():
-                yield Emit(topic, at, Contribution([[time, missing, made]]).encode())
+                yield Emit(topic, at, encode_parts([[time, missing, made]]))
                 missing = 0
 
         graph = given.graph

@@ -112,10 +112,11 @@ def combined(
         cells[mark] = [part.epoch, part.sequence]
         changes = []
         for start, end, cell in applied("", part.plus, part.minus, cells, aggregate, windows):
-            made = row(event.stream, start, end, cell or (aggregate.start(), 0))
-            if cell is None:
-                made = replace(made, value=None)
-            changes.append(Change(str(start), made, start, made.missing, gone=cell is None))
+            if cell is not None:
+                made = row(event.stream, start, end, cell)
+            else:
+                made = replace(row(event.stream, start, end, (aggregate.start(), 0)), value=None)
+            changes.append(Change(str(start), made, start, made.missing, cell is None))
         yield from told(event.stream, changes, cells)
 
     def rows(key: str, _: Any, cells: CellRange) -> Iterator[Any]:

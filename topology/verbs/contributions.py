@@ -1,7 +1,7 @@
 """What an event comes to for one key: the records between the two views of a fold by key."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -18,7 +18,7 @@ Part = list[Any]
 where only the second has changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Contribution:
     """One event's part in the fold of a key.
 
@@ -27,15 +27,16 @@ class Contribution:
     rebuilt.
     """
 
-    plus: list[Part] = field(default_factory=list)
-    minus: list[Part] = field(default_factory=list)
-    stream: str = ""
-    sequence: int = 0
-    epoch: int = 0
+    plus: list[Part]
+    minus: list[Part]
+    stream: str
+    sequence: int
+    epoch: int
 
-    def encode(self) -> bytes:
-        """A record's value."""
-        return orjson.dumps([self.plus, self.minus])
+
+def encode_parts(plus: Sequence[Part], minus: Sequence[Part] = ()) -> bytes:
+    """A record's value."""
+    return orjson.dumps((plus, minus))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def as_correction(before: Iterable[bytes], after: Iterable[bytes]) -> bytes | No
             minus.remove(part)
             if difference := same[1] - part[1]:
                 plus.append([part[0], difference])
-    return Contribution(plus, minus).encode() if plus or minus else None
+    return encode_parts(plus, minus) if plus or minus else None
 
 
 def _sums(added: Iterable[bytes], taken: Iterable[bytes]) -> tuple[list[Part], list[Part]]:
@@ -97,4 +98,7 @@ def _sums(added: Iterable[bytes], taken: Iterable[bytes]) -> tuple[list[Part], l
 
 
 def _checked(parts: Sequence[Sequence[Any]]) -> list[Part]:
-    return [[int(part[0]), int(part[1]), *part[2:3]] for part in parts]
+    for part in parts:
+        if not (1 < len(part) < 4 and type(part[0]) is type(part[1]) is int):
+            raise ValueError(f"{part!r:.100} is no part")
+    return parts  # type: ignore[return-value]

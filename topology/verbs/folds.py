@@ -164,18 +164,27 @@ def _declared(
     windowed = windows is not None
     found: Rows[Row[R]] = Rows(given.graph, name, key, own, windowed)
 
+    readers, sinks = found._readers, found._sinks.values()
+
     def handle(event: Event, state: dict[str, Any], cells: Any = None) -> Iterator[Output | Late]:
         content = given.read(event.content)
         time = 0 if given.time is None else milliseconds_of(given.time(content))
         rows, beyond = fold.take(state, event.sequence, time, run(content), event.kind in kinds)
-        changes = [
-            Change(
-                str(each.start) if windowed else "", _row(event.stream, each, windowed),
-                each.start, each.missing, each.gone, each.settled,
-            )
-            for each in rows
-        ]  # fmt: skip
-        yield from found.told(event.stream, changes, cells)
+        if readers:
+            clock = state["clock"] - keep
+            changes = [
+                Change(
+                    str(each.start) if windowed else "", _row(event.stream, each, windowed),
+                    each.start, each.missing, each.gone, each.end <= clock,
+                )
+                for each in rows
+            ]  # fmt: skip
+            yield from found.told(event.stream, changes, cells)
+        else:
+            for each in rows:
+                row = _row(event.stream, each, windowed)
+                for sink in sinks:
+                    yield sink(row, each.gone)
         if beyond is not None:
             yield Late(f"its window, which began at {moment(int(beyond))}, is kept no more")
 

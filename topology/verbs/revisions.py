@@ -4,7 +4,7 @@ Who reads rows keeps in a cell what it has said of each: [key, time, missing, wh
 The difference to that is what a change comes to, whatever made the row change.
 """
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,9 @@ class Change:
     settled: bool = False
 
 
-Reader = Callable[[str, Sequence[Change], Cells], Iterator[Output]]
+Sink = Callable[[Any, bool], Output]
+"""A row, and whether it is there no longer → what is said of it."""
+Reader = Callable[[str, Sequence[Change], Cells], Iterable[Output]]
 """(stream, all rows that one event of it changes, the stream's cells) → what is said of it."""
 
 
@@ -79,20 +81,19 @@ def applied(
     Returns:
         (start, end, cell) of each window that changes, None for the cell where nothing is left.
     """
-    changed: dict[int, int] = {}
+    changed: dict[int, tuple[int, list[Any]]] = {}
     for parts, combine, sign in ((minus, aggregate.subtract, -1), (plus, aggregate.merge, 1)):
-        for time, missing, *made in parts:
-            for start, end in [(0, EVER)] if windows is None else windows.of(time):
+        for part in parts:
+            for start, end in [(0, EVER)] if windows is None else windows.of(part[0]):
                 cell = cells.setdefault(f"{prefix}{start}", [aggregate.start(), 0, 0])
-                for each in made:
+                if len(part) > 2:
                     assert combine is not None
-                    cell[0] = combine(cell[0], each)
-                cell[1] += sign * missing
-                cell[2] += sign * len(made)
-                changed[start] = end
+                    cell[0] = combine(cell[0], part[2])
+                    cell[2] += sign
+                cell[1] += sign * part[1]
+                changed[start] = end, cell
     rows: list[tuple[int, int, list[Any] | None]] = []
-    for start, end in sorted(changed.items()):
-        cell = cells[f"{prefix}{start}"]
+    for start, (end, cell) in changed.items() if len(changed) < 2 else sorted(changed.items()):
         if not cell[2] and not cell[1]:
             del cells[f"{prefix}{start}"]
         rows.append((start, end, cell if cell[2] > 0 else None))

@@ -26,9 +26,9 @@ from topology.verbs.combining import (
     key_columns,
     key_text,
 )
-from topology.verbs.contributions import Contribution, Part, as_correction
+from topology.verbs.contributions import Part, as_correction, encode_parts
 from topology.verbs.declared_views import own_table, sends_to
-from topology.verbs.revisions import Cells, Change, Reader, applied, differences
+from topology.verbs.revisions import Cells, Change, Reader, Sink, applied, differences
 from topology.verbs.steps import Step, Verb, checked_columns, checked_function, fused, written
 from topology.verbs.windows import Windows
 
@@ -52,7 +52,8 @@ class Rows(Generic[L]):
         _fold: the fold within its view that makes them, empty for the view's own.
         _shown: what verbs are given of a row, None for all of it; the table's other columns are
             then beside what verbs make.
-        _readers: name → who reads them.
+        _sinks: name → what says one thing of each row as it is.
+        _readers: name → who reads them otherwise.
     """
 
     _graph: Topology
@@ -63,6 +64,7 @@ class Rows(Generic[L]):
     _steps: tuple[Step, ...] = ()
     _shown: Callable[[Any], Any] | None = None
     _fold: str = ""
+    _sinks: dict[str, Sink] = field(default_factory=dict)
     _readers: dict[str, Reader] = field(default_factory=dict)
 
     def told(self, stream: str, changes: Sequence[Change], cells: Cells) -> Iterator[Output]:
@@ -73,6 +75,9 @@ class Rows(Generic[L]):
             changes: the rows, each once.
             cells: the stream's.
         """
+        for change in changes:
+            for sink in self._sinks.values():
+                yield sink(change.row, change.gone)
         for read in self._readers.values():
             yield from read(stream, changes, cells)
 
@@ -137,8 +142,7 @@ class Rows(Generic[L]):
         names = ("value", *self._own)
         made = columns if columns is not None else {name: attrgetter(name) for name in names}
 
-        def write(change: Change, values: Sequence[L]) -> Upsert | Delete:
-            row = change.row
+        def write(row: Any, values: Sequence[L]) -> Upsert | Delete:
             at = {name: getattr(row, name) for name in key}
             if not values:
                 return Delete(table, at)
@@ -171,8 +175,7 @@ class Rows(Generic[L]):
         sends_to(self._graph, self._view, topic)
         of, shown = attrgetter(next(iter(self._key))), self._shown
 
-        def send(change: Change, values: Sequence[L]) -> Emit:
-            row = change.row
+        def send(row: Any, values: Sequence[L]) -> Emit:
             if not values:
                 return Emit(topic, of(row), written(replace(row, value=None)))
             said = values[0] if value is None else value(values[0])
@@ -259,7 +262,7 @@ class Rows(Generic[L]):
 
         return part_of
 
-    def _read_by(self, name: str, say: Callable[[Change, Sequence[L]], Output]) -> None:
+    def _read_by(self, name: str, say: Callable[[Any, Sequence[L]], Output]) -> None:
         """Add who says one thing of each row: of one that is left out, only that it goes."""
         run, filters = self._run, any(verb == "filter" for verb, _ in self._steps)
         cell = self._cell(name)
@@ -276,13 +279,13 @@ class Rows(Generic[L]):
                         del cells[at]
                     if not values and not was_there:
                         continue
-                yield say(change, values)
+                yield say(change.row, values)
 
-        def plain(stream: str, changes: Sequence[Change], cells: Cells) -> Iterator[Output]:
-            for change in changes:
-                yield say(change, () if change.gone else (change.row,))
-
-        self._add(name, read if self._steps or self._shown else plain, cells=filters)
+        if self._steps or self._shown:
+            self._add(name, read, cells=filters)
+        else:
+            self._checked(name)
+            self._sinks[name] = lambda row, gone: say(row, () if gone else (row,))
 
     @property
     def _run(self) -> Callable[[Any], Iterable[Any]]:
@@ -290,20 +293,23 @@ class Rows(Generic[L]):
         run, shown = fused(self._steps), self._shown
         return run if shown is None else lambda row: run(shown(row))
 
+    def _checked(self, name: str) -> None:
+        """Raises DeclarationError for a reader that is there already."""
+        if name in self._readers or name in self._sinks:
+            raise DeclarationError(
+                f"view {self._view!r}: {name.replace(' ', '(', 1)}) reads these rows already"
+            )
+
     def _cell(self, reader: str) -> str:
         """What a reader's cells begin with."""
         return f"{reader} of {self._fold}" if self._fold else reader
 
     def _add(self, name: str, reader: Reader, *, cells: bool) -> None:
-        if name in self._readers:
-            raise DeclarationError(
-                f"view {self._view!r}: {name.replace(' ', '(', 1)}) reads these rows already"
-            )
+        self._checked(name)
         self._readers[name] = reader
         view = self._graph.views[self._view]
         steps = " → ".join(("rows", *(verb for verb, _ in self._steps), name))
-        if self._steps or cells:
-            view.handler.__name__ = f"{view.handler.__name__}; {steps}"
+        view.handler.__name__ = f"{view.handler.__name__}; {steps}"
         if cells and not view.cells:
             self._graph.replace_view(replace(view, cells=True))
 
@@ -353,7 +359,7 @@ class RowsByKey(Generic[L]):
         def send(stream: str, changes: Sequence[Change], cells: Cells) -> Iterator[Output]:
             found = differences(cell, changes, cells, part_of)
             for key, (plus, minus) in found.items():
-                yield Emit(topic, key, Contribution(plus, minus).encode())
+                yield Emit(topic, key, encode_parts(plus, minus))
 
         sends_to(graph, view, topic)
         timed = self._windows is not None

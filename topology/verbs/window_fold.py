@@ -26,7 +26,7 @@ class Folded(Generic[R]):
     start, end: ms since 1970; the end of a session moves with it. value: the aggregate's result,
     None where the window is gone: a session that became part of another one, or begins earlier now.
     final: whether the stream has passed it. missing: how many events were given up before those
-    that are in it. settled: whether it is kept no more, so that nothing revises it.
+    that are in it.
     """
 
     start: int
@@ -35,7 +35,6 @@ class Folded(Generic[R]):
     final: bool
     missing: int
     gone: bool = False
-    settled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +109,11 @@ class WindowFold:
             if before < end <= reached:
                 changed[key] = None
         rows = [
-            Folded(
-                int(key), end, self.aggregate.result(kept), end <= reached, lost,
-                settled=end + self.keep <= clock,
-            )
+            Folded(int(key), end, self.aggregate.result(kept), end <= reached, lost)
             for key, (end, kept, lost) in sorted(
                 ((key, windows[key]) for key in changed), key=lambda each: int(each[0])
             )
-        ]  # fmt: skip
+        ]
         for key in [key for key, (end, *_) in windows.items() if end + self.keep <= clock]:
             if self.windows is not None and self.windows.merging:
                 state["gone"] = max(state.get("gone", -EVER), windows[key][0])

@@ -11,7 +11,8 @@ from sequitur.local import jars, jvm
 from sequitur.local.home import LocalError
 from sequitur.local.ports import HOST, free_port
 
-# JVM options: warnings and errors, and when the broker came and went.
+JVM_OPTIONS: tuple[str, ...] = ("-XX:+ExitOnOutOfMemoryError",)
+# Also the JVM's: warnings and errors, and when the broker came and went.
 _LOGGING = tuple(
     f"-Dorg.slf4j.simpleLogger.{name}={value}"
     for name, value in (
@@ -87,7 +88,7 @@ def is_broker_of(data: Path, command: str) -> bool:
 
 def _java(*arguments: str, heap: str = "512m") -> list[str]:
     classes = f"{jars.folder(jars.BROKER)}/*"
-    options = (f"-Xmx{heap}", "-XX:+ExitOnOutOfMemoryError", *_LOGGING)
+    options = (f"-Xmx{heap}", *JVM_OPTIONS, *_LOGGING)
     return [str(jvm.java()), *options, "-cp", classes, *arguments]
 
 

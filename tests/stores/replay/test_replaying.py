@@ -85,7 +85,7 @@ def started(replays: Replays, request: ReplayRequest | None = None) -> str:
 
 
 async def run(replays: Replays, id: str, broker: Broker, page: int = 4) -> None:
-    await asyncio.wait_for(Replaying(replays, id, broker, page=page).run(), 30)
+    await asyncio.wait_for(Replaying(replays, id, broker, page=page).run(), 120)
 
 
 def sequences(broker: Broker) -> list[int]:
@@ -235,10 +235,10 @@ async def test_the_rules_of_a_run_are_those_of_its_beginning_and_others_are_reco
 
     broker.meanwhile = change
     work = Replaying(replays, id, broker, {"router": rules}, page=4)
-    await asyncio.wait_for(work.run(), 30)
+    await asyncio.wait_for(work.run(), 120)
     assert ([each.value for each in broker.got], rules.held) == ([b"one"] * 8, {})
     replays.act(id, ReplayAction.RESUME, *WHO)
-    await asyncio.wait_for(work.run(), 30)
+    await asyncio.wait_for(work.run(), 120)
     assert [each.value for each in broker.got[8:]] == [b"two"] * 12
     said = [each.reason for each in replays.history(id) if each.action == "rules"]
     assert said == ["one", "two"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -11,7 +11,6 @@ import orjson
 import pytest
 from sqlalchemy import Engine
 
-from stores.db.engines import open_engine
 from stores.segments import (
     BatchLimits,
     DayMarks,
@@ -93,14 +92,6 @@ class Fuse:
 def _follows(monkeypatch: pytest.MonkeyPatch) -> None:
     # SQL's START is as far behind the destination's as it may be.
     monkeypatch.setattr("stores.segments.publisher.FOLLOWS", math.inf)
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    found = open_engine(f"sqlite:///{tmp_path}/ledger.db")
-    SegmentLedger(found).create()
-    yield found
-    found.dispose()
 
 
 def end(day: str) -> bytes:

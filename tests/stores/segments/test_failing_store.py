@@ -2,14 +2,12 @@
 
 import asyncio
 import resource
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
-from stores.db.engines import open_engine
 from stores.segments import (
     BatchLimits,
     DestinationDown,
@@ -26,14 +24,6 @@ from stores.segments import (
 from tests.stores.segments.fake_transports import LogInbound, MemoryOutbound
 
 FAILURES = ErrorsAfter("queue", attempts=2)
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    found = open_engine(f"sqlite:///{tmp_path}/ledger.db")
-    SegmentLedger(found).create()
-    yield found
-    found.dispose()
 
 
 def to_queue(message: InboundMessage) -> list[OutboundMessage]:

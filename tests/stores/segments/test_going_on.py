@@ -2,14 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select, update
 
-from stores.db.engines import open_engine
 from stores.locks.lease import LEASES
 from stores.segments import (
     BatchLimits,
@@ -39,19 +38,6 @@ from stores.segments.transports.files import FileInbound, FileOutbound
 from tests.stores.segments.fake_transports import LogInbound, MemoryOutbound
 
 PAIR = Pair("orders", "queue")
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    found = open_engine(f"sqlite:///{tmp_path}/ledger.db")
-    SegmentLedger(found).create()
-    yield found
-    found.dispose()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> FileSegments:
-    return FileSegments(tmp_path / "segments")
 
 
 def to_queue(message: InboundMessage) -> list[OutboundMessage]:

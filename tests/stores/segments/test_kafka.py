@@ -1,7 +1,7 @@
 """Kafka on both sides: START is in the transaction, and who was replaced publishes nothing."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from sqlalchemy import Engine
 
-from stores.db.engines import open_engine
 from stores.segments import (
     BatchLimits,
     DestinationDown,
@@ -39,14 +38,6 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def kafka(broker: BrokerAddress) -> dict[str, Any]:
     return {"bootstrap_servers": broker.address}
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    found = open_engine(f"sqlite:///{tmp_path}/ledger.db")
-    SegmentLedger(found).create()
-    yield found
-    found.dispose()
 
 
 async def sent(kafka: dict[str, Any], topic: str, count: int, partitions: int) -> None:
@@ -172,7 +163,7 @@ async def test_another_topic_of_the_name_is_not_taken_for_the_one_that_was_consu
         if found:
             break
     assert [(each.value, each.offset, each.behind) for each in found] == [(b"2", 2, 3)]
-    await asyncio.wait_for(inbound.acknowledge({0: 3}), 20)
+    await asyncio.wait_for(inbound.acknowledge({0: 3}), 120)
     await inbound.stop()
 
 

@@ -287,7 +287,7 @@ async def test_an_agent_whose_disk_is_full_tries_again(
     monkeypatch.setattr("stores.units.forward.agent.AGAIN", 0.01)
     monkeypatch.setattr(ForwardingAgent, "_forward", forward)
     monkeypatch.setattr(UnitStore, "backlog", fails)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await ForwardingAgent("orders", path, {}).run(stopped)
     assert tried == 2
 

@@ -29,7 +29,9 @@ GOOD = (
 from collections.abc import AsyncIterator, Iterator
 from typing import TypedDict
 
-from topology import Delete, Emit, Event, Inspector, Output, Record, State, Topology, Upsert, skip
+from topology import (
+    Cells, Delete, Emit, Event, Inspector, Output, Record, State, Topology, Upsert, skip
+)
 from topology.routing import RoutedSource, Rule, RuleSet, Transformation
 
 """
@@ -52,6 +54,11 @@ def plain(event: Event, state: State) -> list[Output]:
 @shop.view("mails", of=orders)
 async def mails(event: Event[Order]) -> AsyncIterator[Emit]:
     yield Emit("mails", event.stream, event.content["id"])
+
+
+@shop.view("counted", of=orders)
+def counted(event: Event[Order], state: State[Totals], cells: Cells) -> None:
+    cells[event.content["id"]] = 1
 
 
 @shop.view("calls", of=orders)
@@ -132,7 +139,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int,
     answer = subprocess.run(
         [
             sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary",
-            f"--cache-dir={root / '.mypy_cache' / 'typed'}", "good.py", "bad.py",
+            "--cache-dir=cache", "good.py", "bad.py",
         ],
         cwd=folder, env={"MYPYPATH": str(root)}, capture_output=True, text=True, check=False,
     )  # fmt: skip

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.cimpl import NewTopic
 
-from soak.check import read
 from soak.ended import ended, stacks
 from tests.conftest import make_topics
 from tests.forked import Forked, ForkedWorker
+from tests.topic_records import topic_records
 
 
 class Worker:
@@ -88,10 +88,7 @@ class Worker:
 
     def records(self, topic: str) -> list[Message]:
         """The records that a topic has now; none if it is not there."""
-        try:
-            return list(read(self.broker, f"{self.prefix}.{topic}"))
-        except KeyError:
-            return []
+        return topic_records(self.broker).of(f"{self.prefix}.{topic}")
 
     def count(self, topic: str) -> int:
         """How many records a topic has, 0 if it is not there."""

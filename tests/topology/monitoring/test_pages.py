@@ -31,7 +31,7 @@ class OnePart(Pages):
 def asked(pages: Pages, path: str) -> tuple[int, str]:
     """Status and body of a page."""
     try:
-        with urlopen(f"http://{pages.address}{path}", timeout=10) as found:
+        with urlopen(f"http://{pages.address}{path}", timeout=60) as found:
             return found.status, found.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()

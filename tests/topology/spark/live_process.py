@@ -17,9 +17,9 @@ from confluent_kafka import Message
 from sequitur.local import jars, jvm
 from sequitur.local.home import ROOT, VENV
 from sequitur.local.process import spawn, tail
-from soak.check import read
 from soak.ended import ended, stacks
 from tests import quick_spark
+from tests.topic_records import topic_records
 
 PATIENCE = 240.0
 TOLD_TO_END = 128 + signal.SIGTERM
@@ -107,17 +107,14 @@ class LiveProcess:
 
 def records(broker: str, topic: str) -> list[Message]:
     """The committed records of a topic, none if it is not there."""
-    try:
-        return list(read(broker, topic))
-    except KeyError:
-        return []
+    return topic_records(broker).of(topic)
 
 
 def rows(store: Path, table: str) -> list[Any]:
     """The rows of a table, none if it is not there."""
     with (
         suppress(sqlite3.OperationalError),
-        closing(sqlite3.connect(store, timeout=10)) as connection,
+        closing(sqlite3.connect(store, timeout=60)) as connection,
     ):
         columns = [name for _, name, *_ in connection.execute(f'PRAGMA table_info("{table}")')]
         names = ", ".join(f'"{name}"' for name in sorted(columns))

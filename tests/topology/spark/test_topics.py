@@ -18,7 +18,8 @@ class Admin:
         self.made: dict[str, dict[str, str]] = {}
 
     async def list_topics(self) -> list[str]:
-        return [topic for source in topology.sources.values() for topic in source.topics]
+        there = [topic for source in topology.sources.values() for topic in source.topics]
+        return [*there, *self.made]
 
     async def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
         sources = topology.sources.values()

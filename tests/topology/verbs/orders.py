@@ -34,17 +34,17 @@ def flights(name: str, *, hops: bool) -> Topology:
     out.to_rows("departures", name="departures", columns={"delay": lambda move: move["delay"] * 2})
     by_day = moves.each().window(tumbling(DAY), keep=DAY)
     days = by_day.fold(mean(lambda move: move["delay"]), name="days").to_rows("days")
-    long = days.filter(lambda row: row.value > 0.5)
-    long.map(lambda row: row.value).to_rows("long_days", {"twice": lambda value: value * 2})
+    long = days.filter(lambda row: (row.value or 0) > 0.5)
+    long.map(lambda row: row.value or 0.0).to_rows("long_days", {"twice": lambda value: value * 2})
     long.fold(count(), name="days_long").to_rows("days_long")
     legs = out.each().window(session(7_200), keep=DAY)
     legs.fold(total(lambda move: move["delay"]), name="legs").to_rows("legs")
     if hops:
         hours = out.by(lambda move: move["origin"]).window(tumbling(3_600))
         found = hours.fold(mean(lambda move: move["delay"]), name="hours").to_rows("hours")
-        slow = found.filter(lambda row: row.value > 0.5)
+        slow = found.filter(lambda row: (row.value or 0) > 0.5)
         slow.by(lambda row: row.key[:-1]).fold(count(), name="slow").to_rows("slow")
-        slow.fold(total(lambda row: row.value), name="slow_hours").to_rows("slow_hours")
+        slow.fold(total(lambda row: row.value or 0.0), name="slow_hours").to_rows("slow_hours")
     return graph
 
 

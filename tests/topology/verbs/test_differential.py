@@ -9,11 +9,14 @@ import pytest
 
 from tests.conftest import BrokerAddress
 from tests.topology.faust.worker_process import Worker
+from tests.topology.spark.fake_spark import FakeSpark
 from tests.topology.spark.live_process import LiveProcess, records
-from tests.topology.verbs.orders import IN_VIEWS, OVER_HOPS, arriving, flights, tables_of
+from tests.topology.verbs.orders import IN_VIEWS, OVER_HOPS, arriving, flights, tables_of, topology
 from topology import TopologyTestDriver
 from topology.model.errors import DeclarationError
+from topology.model.event import Record
 from topology.spark import check_supported
+from topology.spark.reference import refer
 
 APP = """
 import os
@@ -52,6 +55,20 @@ def test_spark_refuses_what_needs_a_topic_between_views_and_takes_the_rest() -> 
     check_supported(flights("flights", hops=False))
 
 
+def test_the_code_that_spark_runs_makes_the_same_tables_in_any_batches() -> None:
+    spark = FakeSpark(topology, refer(topology), seed=3)
+    records = [
+        Record("flights.in", 0, at, move["tail"].encode(), orjson.dumps(move), (), at)
+        for at, move in enumerate(arriving())
+    ]
+    for at in range(0, len(records), 150):
+        spark.batch(records[at : at + 150], 10**12 + at, watermark=None)
+    said = spark.records
+    values = [each.value for view in VIEWS for each in said.get(f"flights.{view}", ())]
+    wanted, _ = driven()
+    assert tables_of(values, IN_VIEWS) == {name: wanted[name] for name in IN_VIEWS}
+
+
 @pytest.mark.integration
 def test_faust_and_spark_make_the_tables_of_the_driver(
     worker: Worker,
@@ -76,7 +93,12 @@ def test_faust_and_spark_make_the_tables_of_the_driver(
     try:
         live.start("--read-store", f"sqlite:///{live.store}", "--topics")
         in_views = {name: wanted[name] for name in IN_VIEWS}
-        live.wait(lambda: tables(broker, prefix, IN_VIEWS) != in_views)
+
+        def missing() -> str:
+            found = tables(broker, prefix, IN_VIEWS)
+            return "" if found == in_views else f"{found} is not {in_views}"
+
+        live.wait(missing)
     finally:
         live.close()
 
@@ -86,5 +108,5 @@ def tables(broker: BrokerAddress, prefix: str, names: Iterable[str]) -> Any:
     said = [each.value() for view in VIEWS for each in records(broker.address, f"{prefix}.{view}")]
     try:
         return tables_of(said, names)
-    except AssertionError:
-        return None
+    except AssertionError as error:
+        return str(error)

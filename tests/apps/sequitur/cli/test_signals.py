@@ -28,7 +28,7 @@ def test_a_process_that_was_started_with_sigint_ignored_ends_by_it(number: signa
             assert process.stdout is not None
             assert process.stdout.readline() == b"up\n"
             process.send_signal(number)
-            assert process.wait(30) == 7
+            assert process.wait(120) == 7
         finally:
             process.kill()
 

@@ -234,7 +234,7 @@ def test_a_new_view_and_a_new_column_need_no_restart(
 
 
 def _select(file: Path, sql: str) -> list[Any]:
-    with closing(sqlite3.connect(file, timeout=10)) as connection:
+    with closing(sqlite3.connect(file, timeout=60)) as connection:
         return connection.execute(sql).fetchall()
 
 

@@ -39,7 +39,7 @@ class SqliteStore:
         if self._file.exists():
             with (
                 suppress(sqlite3.OperationalError),
-                closing(sqlite3.connect(self._file, timeout=20)) as connection,
+                closing(sqlite3.connect(self._file, timeout=60)) as connection,
             ):
                 return connection.execute(sql).fetchall()
         return []

@@ -25,7 +25,7 @@ async def test_what_is_beyond_the_limit_waits_until_the_rest_was_taken() -> None
         await asyncio.sleep(0)
     assert not more.done()
     assert batch_queue.take() == [1, 2]
-    await asyncio.wait_for(more, 10)
+    await asyncio.wait_for(more, 60)
     assert batch_queue.take() == [3, 4]
 
 

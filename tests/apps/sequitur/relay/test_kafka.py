@@ -83,7 +83,7 @@ class Running:
 
     async def __aexit__(self, *_: object) -> None:
         self.stopped.set()
-        done, pending = await asyncio.wait(self._tasks, timeout=20)
+        done, pending = await asyncio.wait(self._tasks, timeout=60)
         for task in pending:
             task.cancel()
         for task in done:

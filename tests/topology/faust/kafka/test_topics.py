@@ -110,7 +110,7 @@ def test_a_command_makes_what_a_topology_needs(worker: Worker) -> None:
     admin = AdminClient({"bootstrap.servers": worker.broker})
 
     def there() -> set[str]:
-        return {name for name in admin.list_topics(timeout=10).topics if worker.prefix in name}
+        return {name for name in admin.list_topics(timeout=60).topics if worker.prefix in name}
 
     before = there()
     listed = worker.run("topics", "--json")
@@ -121,7 +121,7 @@ def test_a_command_makes_what_a_topology_needs(worker: Worker) -> None:
 
     made = worker.run("topics", "--create", "--partitions", "6", "--retention", "2d")
     assert (made.returncode, made.stderr) == (0, ""), made.stdout
-    assert len(admin.list_topics(timeout=10).topics[source].partitions) == 6
+    assert len(admin.list_topics(timeout=60).topics[source].partitions) == 6
     kept = {source: 2 * DAY, f"{worker.prefix}.dead": 90 * DAY}
     for name, milliseconds in kept.items():
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)

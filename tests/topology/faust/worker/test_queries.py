@@ -136,7 +136,7 @@ def test_any_worker_leads_to_the_one_that_has_the_stream_and_says_what_it_is_as_
     worker.start(SEQUITUR_QUERIES=str(ports[0]))
     other.start(SEQUITUR_QUERIES=str(ports[1]))
     tails = [f"N{n}" for n in range(8)]
-    sent = [
+    sent: list[dict[str, Any]] = [
         {"tail": tail, "number": number, "time": day * DAY}
         for tail in tails for number, day in ((1, 0), (2, 0), (4, 1), (3, 0))
     ]  # fmt: skip
@@ -170,7 +170,7 @@ def test_any_worker_leads_to_the_one_that_has_the_stream_and_says_what_it_is_as_
     # One that was away while another took its partitions never answers as if it were current.
     other.process.send_signal(signal.SIGSTOP)
     worker.wait_until(lambda: whole(ports[0]))
-    more = [{"tail": tail, "number": 5, "time": DAY} for tail in tails]
+    more: list[dict[str, Any]] = [{"tail": tail, "number": 5, "time": DAY} for tail in tails]
     worker.send(*((move["tail"].encode(), orjson.dumps(move)) for move in more))
     worker.wait_until(
         lambda: all(asked(ports[0], "days", tail)[1].get("sequence") == 5 for tail in tails)

@@ -98,7 +98,7 @@ def test_a_gap_is_not_given_up_for_what_came_while_the_worker_was_away(worker: W
     worker.send(event("a", 2))
     time.sleep(8)
     worker.start(AFTER="8")
-    found = worker.wait("board", 20_003, 90)
+    found = worker.wait("board", 20_003)
     assert sequences([r for r in found if r.key() == b"a"]) == [1, 2, 3]
 
 

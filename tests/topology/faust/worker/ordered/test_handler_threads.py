@@ -41,7 +41,7 @@ def test_a_thread_that_hangs_does_not_keep_the_process_from_ending() -> None:
     try:
         assert worker.stdout.readline() == b"hangs\n"
         worker.terminate()
-        out, _ = worker.communicate(timeout=30)
+        out, _ = worker.communicate(timeout=120)
         assert (out, worker.returncode) == (b"ended\n", 0)
     finally:
         worker.kill()
@@ -66,6 +66,6 @@ def test_there_are_no_more_threads_than_allowed_and_a_free_one_is_used_again() -
 def test_what_a_job_raises_is_raised_and_the_thread_goes_on() -> None:
     threads = HandlerThreads(1, "t")
     with pytest.raises(ZeroDivisionError):
-        threads.submit(lambda: 1 // 0).result(20)
-    assert threads.submit(lambda: 5).result(20) == 5
+        threads.submit(lambda: 1 // 0).result(120)
+    assert threads.submit(lambda: 5).result(120) == 5
     threads.close()

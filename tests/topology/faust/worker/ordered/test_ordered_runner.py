@@ -182,24 +182,6 @@ async def test_a_failed_attempt_is_tried_again_and_then_the_error_policy_decides
     await held.runner.stop(1)
 
 
-async def test_the_retries_of_the_error_policy_follow_with_a_line_in_the_error_log_each() -> None:
-    tries = []
-
-    async def handler(event: Event) -> AsyncIterator[Emit]:
-        tries.append(0)
-        if len(tries) < 6:
-            raise ValueError("boom")
-        yield Emit("out", None, number(event))
-
-    held = partition(handler, error=retry(3, 0.01))
-    held.log.append("a", 0)
-    held.start()
-    await held.until(lambda: held.out("out") == [0])
-    done = [each["done"] for each in held.out("t.errors")]
-    assert done == ["retry 1 of 3 in 0.01 s", "retry 2 of 3 in 0.02 s"]
-    await held.runner.stop(1)
-
-
 async def test_a_parked_streams_later_events_are_set_aside_in_order_and_released_in_order() -> None:
     fails, keys = {1, 3}, []
 

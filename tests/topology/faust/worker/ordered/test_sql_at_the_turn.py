@@ -191,7 +191,7 @@ async def test_who_is_later_gives_way_to_who_is_older_and_needs_its_lock(
 
     def in_thread(event: Event) -> Iterator[Emit]:
         if event.content == b"0":
-            asyncio.run_coroutine_threadsafe(later.wait(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(later.wait(), loop).result(60)
         event.connection.execute(add)  # type: ignore[attr-defined]
         loop.call_soon_threadsafe(later.set)
         yield Emit("out", event.stream, event.content)

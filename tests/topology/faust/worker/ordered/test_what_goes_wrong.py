@@ -303,7 +303,7 @@ async def test_a_stream_whose_old_run_ends_while_intake_pauses_goes_on() -> None
     await held.runner.stop(1)
 
 
-async def test_what_the_error_policy_has_retried_is_forgotten_with_its_event() -> None:
+async def test_retries_are_in_the_error_log_and_forgotten_with_their_event() -> None:
     tries = []
 
     async def handler(event: Event) -> AsyncIterator[Emit]:
@@ -318,6 +318,8 @@ async def test_what_the_error_policy_has_retried_is_forgotten_with_its_event() -
     # Its output is there before the partition has taken that in.
     await held.until(lambda: held.runner.core.position == 1)
     assert held.out("out") == [0]
+    done = [each["done"] for each in held.out("t.errors")]
+    assert done == ["retry 1 of 3 in 0.01 s", "retry 2 of 3 in 0.02 s"]
     assert not held.runner.workers._settling.retried
     await held.runner.stop(1)
 
