@@ -29,8 +29,8 @@ def flowchart(of: "Description", edges: Edges = MappingProxyType({})) -> str:
                 lines.append(f"  {_id('t', topic)} {arrow} {inspected}")
         else:
             inspected = _id("t", source.topics[0])
-        if source.fed_by:
-            lines.append(f"  {_id('v', source.fed_by)} --> {inspected}")
+        for fed_by in source.fed_by:
+            lines.append(f"  {_id('v', fed_by)} --> {inspected}")
         for view in of.views:
             if view.source == source.name:
                 node, output = _id("v", view.name), _id("o", view.output)
