@@ -11,15 +11,10 @@ from sequitur.local.home import ROOT
 RIGHT = """
 from dataclasses import dataclass
 
-<<<<<<< HEAD
-from topology import Inspector, Topology
+from topology import Inspector, Topology, park
 from topology.verbs import (
     LookupRow, Row, as_of_sequence, as_of_time, count, events, mean, total, tumbling,
 )
-=======
-from topology import Inspector, Topology, park
-from topology.verbs import Row, count, events, mean, total, tumbling
->>>>>>> views
 
 
 @dataclass
@@ -56,8 +51,10 @@ def shown(row: Row[int]) -> str:
 
 
 days.fold(count(), name="flown", buffer=8).to_rows("flown", {"shown": shown})
-<<<<<<< HEAD
-days.fold(mean(lambda delay: delay), name="delays").to_rows("delays")
+means = days.fold(mean(lambda delay: delay), name="delays").to_rows("delays")
+late = means.map(lambda row: row.value or 0.0).filter(lambda value: value > 15)
+late.fold(total(lambda value: value + 1), name="sums").to_rows("sums")
+late.by(lambda value: round(value)).fold(count(), name="sizes", error=park()).to_rows("sizes")
 
 reports = flights.source("weather", inspector=Inspector("origin", "number"))
 weather = events(flights, reports, of=Weather, time=lambda report: report.time)
@@ -81,12 +78,6 @@ seen = moves.lookup(
 )
 seen.map(lambda report: report.wind if report else None).to("seen")
 row: LookupRow[Flown]
-=======
-means = days.fold(mean(lambda delay: delay), name="delays").to_rows("delays")
-late = means.map(lambda row: row.value or 0.0).filter(lambda value: value > 15)
-late.fold(total(lambda value: value + 1), name="sums").to_rows("sums")
-late.by(lambda value: round(value)).fold(count(), name="sizes", error=park()).to_rows("sizes")
->>>>>>> views
 """
 WRONG = {
     'lambda move: move.kind == "OUT"': 'lambda move: move.sort == "OUT"',
@@ -94,7 +85,6 @@ WRONG = {
     "lambda move: move.time)": "lambda move: move.kind)",
     "Row[int]": "Row[str]",
     "buffer=8": 'buffer="8"',
-<<<<<<< HEAD
     "report: Weather | None)": "report: Weather)",
     "def with_wind(move: Move": "def with_wind(move: Weather",
     "key=lambda move: move.origin": "key=lambda move: move.delay",
@@ -102,12 +92,10 @@ WRONG = {
     "lambda move: move.saw": "lambda move: move.origin",
     "report.wind if report else None": "report.wind",
     "report.wind is not None": "report.gust is not None",
-=======
     "row.value or 0.0": "row.values or 0.0",
     "value + 1": "value.tail",
     "lambda value: round(value)": "lambda value: value",
     "error=park()": "buffer=8",
->>>>>>> views
 }
 
 
