@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from bench import console as pages
 from bench import engine, replay
 from bench.delivery import run as delivery
 from bench.delivery.kept import PARTS
@@ -41,6 +42,8 @@ BENCHES: dict[str, tuple[Callable[[Options, Console], int], str, int, str, str |
                 "messages of a measurement", "benchmarks-routing.md"),
     "replay": (replay.run, "the replay log: ingest, counts and pages", 200_000,
                "messages of the log", "benchmarks-replay.md"),
+    "console": (pages.run, "the console's pages with many streams, in CPU time", 1_000_000,
+                "streams", None),
     "verbs": (verbs.run, "windows and lookups out of order, beside Kafka Streams", 655_867,
               "movements", "benchmarks-verbs.md"),
 }  # fmt: skip

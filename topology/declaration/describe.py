@@ -173,7 +173,8 @@ class Description:
         """A Mermaid flowchart, for a page or a pull request.
 
         Args:
-            edges: view → what is said of what comes in, and of what goes out.
+            edges: view → what is said of what comes in, and of what goes out; a source's topic by
+                stream → of what is re-keyed into it.
         """
         return flowchart(self, edges or {})
 
