@@ -16,9 +16,10 @@ VERSIONS = 1_000
 class AsOf(Generic[T]):
     """When a lookup is, as `as_of_time` and `as_of_sequence` make it.
 
-    left: an event's value → the sequence that it saw; None to go by time. wait: ms until a row goes
-    out that is not final, None for never. keep: how far behind its clock the right side is known:
-    ms, or a number of events.
+    Attributes:
+        left: an event's value → the sequence that it saw; None to go by time.
+        wait: ms until a row goes out that is not final, None for never.
+        keep: how far behind its clock the right side is known: ms, or a number of sequences.
     """
 
     left: Callable[[T], int] | None
@@ -26,11 +27,23 @@ class AsOf(Generic[T]):
     keep: int
 
     def reached(self, clock: int) -> int:
-        """Below which times, or sequences, rows are final. clock: the highest of the right."""
+        """Say below which time, or sequence, rows are final.
+
+        Args:
+            clock: the highest of the right side.
+        """
         return clock if self.left is None else clock + 1
 
     def at(self, value: T, time: int) -> int:
-        """What a value looks up. time: of its event (ms). Raises HandlerError for no sequence."""
+        """Say what a value looks up.
+
+        Args:
+            value: the left one.
+            time: of its event (ms).
+
+        Raises:
+            HandlerError: the user's function returned no sequence.
+        """
         if self.left is None:
             return time
         found = self.left(value)
