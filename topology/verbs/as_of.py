@@ -16,10 +16,10 @@ VERSIONS = 1_000
 class AsOf(Generic[T]):
     """When a lookup is, as `as_of_time` and `as_of_sequence` make it.
 
-    Attributes:
+    Args:
         left: an event's value → the sequence that it saw; None to go by time.
         wait: ms until a row goes out that is not final, None for never.
-        keep: how far behind its clock the right side is known: ms, or a number of sequences.
+        keep: how far behind its clock the right side is known: ms, or a number of events.
     """
 
     left: Callable[[T], int] | None
@@ -27,7 +27,7 @@ class AsOf(Generic[T]):
     keep: int
 
     def reached(self, clock: int) -> int:
-        """Say below which time, or sequence, rows are final.
+        """Below which times, or sequences, rows are final.
 
         Args:
             clock: the highest of the right side.
@@ -35,14 +35,14 @@ class AsOf(Generic[T]):
         return clock if self.left is None else clock + 1
 
     def at(self, value: T, time: int) -> int:
-        """Say what a value looks up.
+        """What a value looks up.
 
         Args:
-            value: the left one.
+            value: the left value.
             time: of its event (ms).
 
         Raises:
-            HandlerError: the user's function returned no sequence.
+            HandlerError: `left` returns no sequence.
         """
         if self.left is None:
             return time

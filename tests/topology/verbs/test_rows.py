@@ -154,7 +154,7 @@ def test_what_cannot_be_right_over_rows_that_are_revised_is_refused() -> None:
     with pytest.raises(DeclarationError, match="already"):
         hours.to_rows("hours")
     with pytest.raises(DeclarationError, match="gap= is no option of a view that combines"):
-        hours.by(lambda row: row.stream).fold(count(), name="n", gap=skip(after=1))  # type: ignore[call-arg]
+        hours.by(lambda row: row.stream).fold(count(), name="n", gap=skip(after=1))
     assert set(graph.views) == {"hours"}
     assert isinstance(hours, Rows)
 

@@ -85,6 +85,10 @@ WRONG = {
     "lambda move: move.time)": "lambda move: move.kind)",
     "Row[int]": "Row[str]",
     "buffer=8": 'buffer="8"',
+    "row.value or 0.0": "row.values or 0.0",
+    "value + 1": "value.tail",
+    "lambda value: round(value)": "lambda value: value",
+    "error=park()": "buffer=8",
     "report: Weather | None)": "report: Weather)",
     "def with_wind(move: Move": "def with_wind(move: Weather",
     "key=lambda move: move.origin": "key=lambda move: move.delay",
@@ -92,10 +96,6 @@ WRONG = {
     "lambda move: move.saw": "lambda move: move.origin",
     "report.wind if report else None": "report.wind",
     "report.wind is not None": "report.gust is not None",
-    "row.value or 0.0": "row.values or 0.0",
-    "value + 1": "value.tail",
-    "lambda value: round(value)": "lambda value: value",
-    "error=park()": "buffer=8",
 }
 
 
