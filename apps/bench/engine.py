@@ -60,7 +60,7 @@ def run(options: Options, console: Console) -> int:
     for leftover in (options.folder / "data", options.folder / "logs"):
         shutil.rmtree(leftover, ignore_errors=True)
     kept = options.folder / "results.json"
-    results = load(kept)
+    results = load(kept, machine.checkout())
     measured: dict[str, Result] = {}
     with ExitStack() as stack:
         address = stack.enter_context(broker_of(options, console))

@@ -37,6 +37,12 @@ class LocalServer:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Of its first process, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self, timeout: float = 60.0) -> Self:
         """Start it, with what it held before, and wait until it answers. Raises LocalError."""
         raise NotImplementedError

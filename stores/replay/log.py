@@ -13,6 +13,7 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 from stores.db.advisory_locks import AdvisoryLock
 from stores.db.dialect import begin_writing, insert
 from stores.db.missing_tables import create_missing
+from stores.replay.conditions import matching, may_have
 from stores.replay.errors import ReplayError
 from stores.replay.message import CapturedMessage, FieldKind
 from stores.replay.query import Query
@@ -24,11 +25,10 @@ from stores.replay.tables import (
     POSITIONS,
     SOURCES,
     Period,
-    matching,
-    may_have,
     message_of,
     periods,
 )
+from stores.replay.tallies import tallied
 from stores.replay.writing import write
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -191,9 +191,12 @@ class ReplayLog:
         with self._reading(query) as (connection, found, fitted, limit):
             for period, behind in found:
                 limit.begin_statement()
-                asked = select(func.count()).select_from(period.table)
-                condition = matching(period, fitted, behind, self._postgres)
-                total += connection.execute(asked.where(condition)).scalar_one()
+                known = tallied(connection, period, fitted, behind)
+                if known is None:
+                    condition = matching(period, fitted, behind, self._postgres)
+                    asked = select(func.count()).select_from(period.table).where(condition)
+                    known = connection.execute(asked).scalar_one()
+                total += known
         return total
 
     def page(self, query: Query, limit: int = 100, *, content: bool = True) -> Page:

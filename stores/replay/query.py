@@ -11,6 +11,8 @@ from stores.replay.message import FieldKind, Value, kept_text
 
 _MOST = 1_000
 """Values in one list."""
+CONDITIONS = 100
+"""Conditions on metadata."""
 
 
 class Comparison(Enum):
@@ -198,7 +200,9 @@ def _sequences(value: object) -> tuple[int | None, int | None]:
 
 def _conditions(value: object) -> tuple[Condition, ...]:
     made = []
-    for each in _listed(value):
+    if len(given := _listed(value)) > CONDITIONS:
+        raise ValueError(value)
+    for each in given:
         name, comparison, right = _listed(each)
         if not isinstance(right, str | int | float):
             raise TypeError(value)
@@ -252,7 +256,8 @@ _SHAPES = {
     "until": "a time in seconds since 1970",
     "streams": _LIST,
     "sequences": "[lowest, highest], either of which may be null",
-    "where": 'a list of [field, comparison, value], as in ["tail", "=", "N102UW"]',
+    "where": f"a list of at most {CONDITIONS}: "
+    '[field, comparison, value], as in ["tail", "=", "N102UW"]',
     "text": "a text",
     "offsets": "topic → partition → [first, behind the last or null]",
     "after": "an id of the log",

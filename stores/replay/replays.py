@@ -63,7 +63,10 @@ class ReplayRequest:
         if not self.targets:
             raise ReplayError(f"name the topic that it goes to; {OTHERS!r} stands for all others")
         for topic in self.targets.values():
-            checked_topic(topic)
+            if checked_topic(topic).startswith(("__", "sequitur-")):
+                raise ReplayError(
+                    f"topic {topic!r} is Kafka's own, or Sequitur's: name one of yours"
+                )
         topics = self.query.topics or tuple(self.query.offsets)
         if OTHERS not in self.targets and self.way == "direct":
             missing = [each for each in topics if each not in self.targets]

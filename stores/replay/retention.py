@@ -12,7 +12,7 @@ from stores.db.clock import Now
 from stores.db.dialect import begin_writing
 from stores.replay.errors import ReplayError
 from stores.replay.query import Query
-from stores.replay.tables import GONE, PERIODS, Period, periods
+from stores.replay.tables import GONE, PERIODS, TALLIES, TOTALS, Period, periods
 
 logger = logging.getLogger(__name__)
 _DAY = 86_400_000
@@ -138,6 +138,8 @@ def _drop(engine: Engine, period: Period, found: list[Hole], now: int) -> bool:
             for each in found:
                 row = (period.number, each.topic, each.partition, each.first, each.last)
                 connection.execute(GONE.insert().values((*row, each.messages, each.last_id, now)))
+            for table in (TOTALS, *TALLIES.values()):
+                connection.execute(delete(table).filter_by(period=period.number))
             connection.execute(DropTable(period.table))
     except OperationalError as error:
         raise ReplayError(

@@ -1,7 +1,6 @@
 """The tables of a replay log: one of messages for each period, and what is known of the periods."""
 
 import base64
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +10,6 @@ import orjson
 from sqlalchemy import (
     BigInteger,
     Column,
-    ColumnElement,
     Connection,
     Float,
     Index,
@@ -21,28 +19,17 @@ from sqlalchemy import (
     RowMapping,
     Table,
     Text,
-    UnaryExpression,
-    and_,
-    false,
-    func,
-    literal,
-    not_,
-    or_,
     select,
 )
-from sqlalchemy.sql.operators import custom_op
 
-from stores.replay.errors import ReplayError
 from stores.replay.message import (
     CapturedMessage,
     FieldKind,
     Headers,
-    Value,
     kept_integer,
     kept_text,
     kept_value,
 )
-from stores.replay.query import Comparison, Condition, Query
 
 METADATA = MetaData()
 PERIODS = Table(
@@ -91,6 +78,14 @@ GONE = Table(
     Column("at", BigInteger, nullable=False),
 )
 """What retention took."""
+TOTALS = Table(
+    "sequitur_replay_totals",
+    METADATA,
+    Column("period", Integer, primary_key=True, autoincrement=False),
+    Column("topic", Text, primary_key=True),
+    Column("messages", BigInteger, nullable=False),
+)
+"""How many messages of a topic a period has; of periods that nobody writes to any more."""
 
 # Compared by their characters' numbers, everywhere.
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -101,9 +96,31 @@ _TYPES: Mapping[FieldKind, Any] = {
 }
 
 
+def _tallies(kind: FieldKind) -> Table:
+    return Table(
+        f"sequitur_replay_tallies_{kind.value}",
+        METADATA,
+        Column("period", Integer, primary_key=True, autoincrement=False),
+        Column("field", Text, primary_key=True),
+        Column("chunk", Integer, primary_key=True, autoincrement=False),
+        Column("topic", Text, primary_key=True),
+        Column("low", _TYPES[kind], nullable=False),
+        Column("high", _TYPES[kind], nullable=False),
+        Column("messages", BigInteger, nullable=False),
+    )
+
+
+TALLIES: Mapping[FieldKind, Table] = {kind: _tallies(kind) for kind in FieldKind}
+"""How many messages of a topic have a field's value from low to high, where TOTALS has the period.
+
+Chunks are ranges of values, which are those of all topics, and do not overlap."""
+
+
 @dataclass(frozen=True, slots=True)
 class Period:
     """The messages that were captured in a stretch of time, a day at most.
+
+    The last one, which is written to, has no indexes but its ids.
 
     Attributes:
         number: from 1.
@@ -111,6 +128,7 @@ class Period:
         begun: when, in milliseconds since 1970.
         first_id: the ids of its messages are this one and higher.
         fields: declared field → its kind.
+        messages: how many it has.
         lowest_time: the lowest time of its records, in milliseconds; None: it is empty.
         highest_time: the highest one.
     """
@@ -120,6 +138,7 @@ class Period:
     begun: int
     first_id: int
     fields: Mapping[str, FieldKind]
+    messages: int
     lowest_time: int | None
     highest_time: int | None
 
@@ -135,7 +154,7 @@ def periods(connection: Connection) -> list[Period]:
     return [
         Period(
             **{
-                **{name: row[name] for name in row if name not in ("fields", "messages")},
+                **row,
                 "fields": {
                     name: FieldKind(each) for name, each in orjson.loads(row["fields"]).items()
                 },
@@ -145,7 +164,7 @@ def periods(connection: Connection) -> list[Period]:
     ]
 
 
-@lru_cache(256)
+@lru_cache(4_096)
 def _messages(number: int, declared: tuple[tuple[str, FieldKind], ...]) -> Table:
     name = f"sequitur_replay_{number}"
     table = Table(
@@ -243,109 +262,3 @@ def unpacked(data: bytes) -> Headers:
     if not data:
         return ()
     return tuple((name, base64.b64decode(value)) for name, value in orjson.loads(data))
-
-
-def may_have(period: Period, query: Query) -> bool:
-    """Whether a period can have what is asked for, as far as its times tell."""
-    if period.lowest_time is None or period.highest_time is None:
-        return False
-    since = query.since is None or period.highest_time >= _milliseconds(query.since)
-    return since and (query.until is None or period.lowest_time < _milliseconds(query.until))
-
-
-def matching(period: Period, query: Query, behind: int, postgres: bool) -> ColumnElement[bool]:
-    """The condition on the rows of a period.
-
-    Args:
-        period: whose rows.
-        query: its conditions have values of their fields' kinds.
-        behind: an id that all of them are below.
-        postgres: whether it is PostgreSQL.
-    """
-    of = period.table.c
-    low, high = query.sequences
-    topic: ColumnElement[str] = of.topic
-    if not postgres and (query.where or query.streams):
-        # SQLite, which knows nothing of how often values are, would look up all of the topic.
-        topic = UnaryExpression(topic, operator=custom_op("+"), type_=topic.type)
-    lists: Any = (topic, query.topics), (of.site, query.sites), (of.partition, query.partitions)
-    found: list[ColumnElement[bool]] = [each.in_(given) for each, given in lists if given]
-    if query.streams:
-        found.append(of.stream.in_([kept_text(each) or "" for each in query.streams]))
-    if query.since is not None:
-        found.append(of.time >= _milliseconds(query.since))
-    if query.until is not None:
-        found.append(of.time < _milliseconds(query.until))
-    if low is not None:
-        found.append(of.sequence >= low)
-    if high is not None:
-        found.append(of.sequence <= high)
-    if query.after >= period.first_id:
-        found.append(of.id > query.after)
-    if query.through is not None and query.through < behind - 1:
-        found.append(of.id <= query.through)
-    if query.text is not None:
-        text = literal(query.text.encode(), LargeBinary)
-        place = func.position(text.op("IN")(of.value)) if postgres else func.instr(of.value, text)
-        found.append(place > 0)
-    found += [_holds(period, each) for each in query.where]
-    if query.offsets:
-        found.append(_within(of, query))
-    return and_(True, *found)
-
-
-def _within(of: Any, query: Query) -> ColumnElement[bool]:
-    ranges: list[ColumnElement[bool]] = [not_(of.topic.in_(list(query.offsets)))]
-    for topic, parts in query.offsets.items():
-        for number, (low, high) in parts.items():
-            each = and_(of.topic == topic, of.partition == number, of.offset >= low)
-            ranges.append(each if high is None else and_(each, of.offset < high))
-    return or_(*ranges)
-
-
-def _holds(period: Period, condition: Condition) -> ColumnElement[bool]:
-    if condition.field not in period.fields:
-        return and_(True) if condition.comparison is Comparison.NOT else false()
-    column = period.table.c[column_of(condition.field)]
-    kind, sign, value = period.fields[condition.field], condition.comparison, condition.value
-    equal = sign in (Comparison.IS, Comparison.NOT)
-    found: Value | None = value
-    if (kind is FieldKind.TEXT) != isinstance(value, str):  # it had another kind once
-        if not equal:
-            raise ReplayError(
-                f"field {condition.field!r} is {kind.value} in messages from {period.first_id} on, "
-                f"and {sign.value} does not fit: ask for = or !=, or for other messages"
-            )
-        found = kept_value(kind, value)
-    elif kind is FieldKind.INTEGER and not isinstance(value, str):
-        up = sign in (Comparison.LESS, Comparison.AT_LEAST)
-        found = math.ceil(value) if up else math.floor(value)
-        if equal and found != value:
-            found = None
-        if found is not None and kept_integer(found) is None:
-            if not equal:
-                below = sign in (Comparison.LESS, Comparison.AT_MOST)
-                return column.is_not(None) if (found > 0) is below else false()
-            found = None
-    if found is None:  # no message has it
-        return false() if sign is Comparison.IS else and_(True)
-    value = found
-    match sign:
-        case Comparison.IS:
-            return column == value
-        case Comparison.NOT:
-            return column.is_distinct_from(value)
-        case Comparison.LESS:
-            return column < value
-        case Comparison.AT_MOST:
-            return column <= value
-        case Comparison.MORE:
-            return column > value
-        case Comparison.AT_LEAST:
-            return column >= value
-        case Comparison.BEGINS:
-            return and_(column >= value, column < f"{value}\U0010ffff")
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)

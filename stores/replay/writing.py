@@ -1,25 +1,28 @@
 """Writing messages into a replay log, within somebody's transaction."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Table, func, select, update
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.schema import CreateTable
 
 from stores.db.clock import Now
 from stores.db.dialect import begin_writing
 from stores.replay.errors import ReplayError
 from stores.replay.message import CapturedMessage, FieldKind
 from stores.replay.tables import END, GONE, PERIODS, Period, periods, row_of
+from stores.replay.tallies import close_period
 
 _DAY = 86_400_000
 _CACHE = 64 << 20
 """Bytes of memory for the pages of SQLite that a connection writes to."""
+PERIOD = 250_000
+"""Messages of a period; a batch may be beyond. What is asked of the last one reads all of it."""
 _MOST = 50
-"""Periods of a day."""
+"""Periods of a day that are there as fields differ."""
 _ROWS, _VALUES = 1_000, 32_000
 """Of one statement to SQLite, at most."""
 _TIME = 6
@@ -80,7 +83,9 @@ def write(
 def _period(
     connection: Connection, fields: Mapping[str, FieldKind], now: int, first_id: int
 ) -> Period:
-    """The period that messages go to from now on; a new day or further fields begin a new one.
+    """The period that messages go to from now on.
+
+    A new one begins with a day, with further fields, and when the last one has enough messages.
 
     Several who write within a day share a period, which has the fields of all of them.
     """
@@ -89,22 +94,23 @@ def _period(
     # A clock that was a day ahead, or more, and is right again, begins a new one.
     fits = last is not None and day <= last.day <= day + 1
     if last is not None and fits:
-        if last.fields.items() >= fields.items():
+        if last.fields.items() >= fields.items() and last.messages < PERIOD:
             return last
-        if sum(each.day == last.day for each in there) >= _MOST:
+        today = [each.fields for each in there if each.day == last.day]
+        if sum(one != other for one, other in pairwise(today)) >= _MOST:
             raise ReplayError(
                 "several who write this log declare their fields differently, time and again: "
                 f"{_differing(last.fields, fields)}; give them the same kinds"
             )
         fields = {**last.fields, **fields}
+    if last is not None:
+        close_period(connection, last)
     gone: int = connection.execute(select(func.max(GONE.c.period))).scalar_one() or 0
     number = max(last.number if last else 0, gone) + 1
-    made = Period(number, day, now, first_id, fields, None, None)
+    made = Period(number, day, now, first_id, fields, 0, None, None)
     kinds = orjson.dumps({name: kind.value for name, kind in fields.items()}).decode()
     connection.execute(PERIODS.insert().values((number, day, now, first_id, kinds, 0, None, None)))
     connection.execute(CreateTable(made.table))
-    for index in sorted(made.table.indexes, key=lambda each: str(each.name)):
-        connection.execute(CreateIndex(index))
     return made
 
 

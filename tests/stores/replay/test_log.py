@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Engine, event, update
+from sqlalchemy import Connection, Engine, event, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.schema import CreateIndex
 
 from stores.db.engines import open_engine
 from stores.locks.lease import Lease
@@ -24,10 +25,12 @@ from stores.replay import (
     ReplayLog,
 )
 from stores.replay.retention_timer import RetentionTimer
-from stores.replay.tables import PERIODS, periods
+from stores.replay.tables import PERIODS, TALLIES, TOTALS, periods
 
 FIELDS = {"tail": FieldKind.TEXT, "delay": FieldKind.INTEGER, "share": FieldKind.NUMBER}
 TIME = 1_700_000_000_000
+_SOON = TIME / 1000 + 1
+"""The time of the second message."""
 
 
 def messages(count: int, **given: Any) -> list[CapturedMessage]:
@@ -50,6 +53,18 @@ def messages(count: int, **given: Any) -> list[CapturedMessage]:
         )
         for n in range(count)
     ]
+
+
+def _counting(engine: Engine) -> list[tuple[str, Any]]:
+    """The statements that count, and their parameters, from now on."""
+    statements = list[tuple[str, Any]]()
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
+        if "count(*)" in statement:
+            statements.append((" ".join(statement.split()) + " ", parameters))
+
+    return statements
 
 
 class ReplayLogContract:
@@ -169,6 +184,9 @@ class ReplayLogContract:
         assert log.holes(Query(after=6)) == log.holes(Query(topics=("else",))) == []
         assert log.holes(Query(offsets={"moves": {1: (41, None), 2: (0, 21)}})) == gone[2:]
         assert [each.id for each in log.page(Query()).messages] == [7, 8]
+        with engine.connect() as connection:
+            for table in (TOTALS, *TALLIES.values()):
+                assert connection.execute(select(func.count()).select_from(table)).scalar() == 0
         log.append("moves", messages(1), {})
         assert log.end() == 9
 
@@ -194,6 +212,15 @@ class ReplayLogContract:
         with pytest.raises(ReplayError, match="'tail' is text in messages from 1 on, and >= does"):
             other.count(Query(where=(Condition.parse("tail>=60"),)))
         assert other.count(Query(where=(Condition.parse("tail>=60"),), after=3)) == 2
+
+    def test_a_topic_may_have_more_partitions_than_sqlite_nests_conditions(
+        self, log: ReplayLog
+    ) -> None:
+        log.append("moves", messages(9), {})
+        parts = dict.fromkeys(range(1, 1_200), (10, 80))
+        assert log.count(Query(offsets={"moves": parts})) == 5
+        many = [["delay", ">=", n] for n in range(100)]
+        assert log.count(Query.from_json({"where": many})) == 0
 
     def test_several_who_write_share_a_period(self, log: ReplayLog, engine: Engine) -> None:
         other = ReplayLog(engine, {"gate": FieldKind.TEXT})
@@ -229,25 +256,28 @@ class ReplayLogContract:
         assert log.end() == 7
 
     @pytest.mark.parametrize(
-        ("query", "field"),
+        ("query", "field", "count"),
         [
-            ({"where": [["delay", ">=", 0]]}, 1),
-            ({"where": [["delay", ">=", 0]], "topics": ["moves"], "through": 300}, 1),
-            ({"where": [["tail", "^=", "N"]], "topics": ["moves"], "since": 1.0}, 0),
+            ({"where": [["delay", ">=", 0], ["delay", "!=", 7]]}, 1, 299),
+            ({"where": [["delay", ">=", 0]], "topics": ["moves"], "after": 2}, 1, 298),
+            ({"where": [["tail", "^=", "N"]], "topics": ["moves"], "since": _SOON}, 0, 299),
         ],
     )
     def test_a_count_by_a_field_topics_and_times_reads_no_message(
-        self, log: ReplayLog, engine: Engine, query: dict[str, Any], field: int
+        self,
+        log: ReplayLog,
+        engine: Engine,
+        monkeypatch: pytest.MonkeyPatch,
+        query: dict[str, Any],
+        field: int,
+        count: int,
     ) -> None:
+        monkeypatch.setattr("stores.replay.writing.PERIOD", 300)
         log.append("moves", messages(300), {})
-        statements = list[tuple[str, Any]]()
-
-        @event.listens_for(engine, "before_cursor_execute")
-        def note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
-            statements.append((statement, parameters))
-
-        assert log.count(Query.from_json(query)) == 300
-        (counting,) = (each for each in statements if "count(*)" in each[0])
+        log.append("moves", messages(1, metadata={}, time=0), {})
+        statements = _counting(engine)
+        assert log.count(Query.from_json(query)) == count
+        (counting,) = (each for each in statements if "FROM sequitur_replay_1 " in each[0])
         with engine.connect() as connection:
             if engine.dialect.name == "postgresql":
                 own = connection.execution_options(isolation_level="AUTOCOMMIT")
@@ -260,6 +290,46 @@ class ReplayLogContract:
                 plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {counting[0]}", counting[1])
                 wanted = f"USING COVERING INDEX sequitur_replay_1_field_{field}"
             assert wanted in str(plan.all())
+
+    def test_what_nobody_writes_to_is_counted_by_its_tallies(
+        self, log: ReplayLog, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("stores.replay.writing.PERIOD", 200)
+        monkeypatch.setattr("stores.replay.tallies._CHUNKS", 20)
+        for topic in ("moves", "gates", "moves"):
+            log.append(topic, messages(200, topic=topic), {})
+        statements = _counting(engine)
+
+        def counted(*where: list[Any], **given: Any) -> tuple[int, list[str]]:
+            """The count, and what is asked of the messages of the two periods that are whole."""
+            statements.clear()
+            found = log.count(Query.from_json({"where": where, **given}))
+            return found, [
+                each for each, _ in statements if "_replay_1 " in each or "_replay_2 " in each
+            ]
+
+        assert counted() == (600, [])
+        assert counted(["delay", ">=", 0]) == (600, [])
+        assert counted(["delay", ">=", 0], topics=["gates"], since=1.0) == (200, [])
+        assert counted(["delay", "!=", 500])[0] == 600
+        for query in ([["delay", ">=", 57]], [["delay", ">", 56], ["delay", "<", 1000]]):
+            found, asked = counted(*query)
+            # A chunk has the values 55 to 65: in each period what is below the next one is counted.
+            assert (found, len(asked)) == (3 * 143, 4)
+
+    def test_an_index_that_is_there_is_no_obstacle_when_a_period_ends(
+        self, log: ReplayLog, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log.append("moves", messages(5), {})
+        with engine.begin() as connection:
+            (period,) = periods(connection)
+            for index in period.table.indexes:
+                connection.execute(CreateIndex(index))
+        monkeypatch.setattr("stores.replay.writing.PERIOD", 5)
+        log.append("moves", messages(5), {})
+        assert log.count(Query(where=(Condition.parse("delay>=3"),))) == 4
+        with engine.connect() as connection:
+            assert [each.messages for each in periods(connection)] == [5, 5]
 
     def test_the_database_ends_a_query_that_takes_too_long(
         self, log: ReplayLog, monkeypatch: pytest.MonkeyPatch
@@ -365,8 +435,11 @@ class ReplayLogContract:
     )
     @given(data=st.data())
     def test_a_query_finds_what_all_its_conditions_hold_for(
-        self, log: ReplayLog, data: st.DataObject
+        self, log: ReplayLog, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
     ) -> None:
+        monkeypatch.setattr("stores.replay.writing.PERIOD", 50)
+        monkeypatch.setattr("stores.replay.tallies._CHUNKS", 5)
+        monkeypatch.setattr("stores.replay.tallies._FEWEST", 5)
         if not log.end():
             for n in range(3):
                 log.append("moves", messages(20), {})
@@ -407,6 +480,7 @@ def queries() -> st.SearchStrategy[tuple[Query, Callable[[CapturedMessage], bool
         st.tuples(
             st.sampled_from(["tail", "delay", "share"]), st.sampled_from([*_HOLDS]), number
         ).map(_condition),
+        st.just(("where", (Condition("tail", Comparison.BEGINS, "N1"),), _begins_with_n1)),
     )
 
     def joined(parts: list[Any]) -> tuple[Query, Callable[[CapturedMessage], bool]]:
@@ -425,6 +499,10 @@ _HOLDS: dict[Comparison, Callable[[Any, Any], bool]] = {
     Comparison.MORE: lambda a, b: a > b,
     Comparison.AT_LEAST: lambda a, b: a >= b,
 }
+
+
+def _begins_with_n1(message: CapturedMessage) -> bool:
+    return str(message.metadata.get("tail", "")).startswith("N1")
 
 
 def _condition(drawn: tuple[str, Comparison, int]) -> Any:

@@ -125,6 +125,8 @@ async def _read(request: web.Request, model: type[BaseModel], seconds: float) ->
         return model.model_validate_json(body)
     except TimeoutError:
         raise web.HTTPRequestTimeout(text="the body did not come") from None
+    except (ConnectionError, web.RequestPayloadError):
+        raise web.HTTPBadRequest(text="the body broke off, or is not encoded as it says") from None
     except ValidationError as error:
         raise ReplayError(first_of(error)) from None
 

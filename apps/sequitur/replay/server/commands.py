@@ -133,11 +133,14 @@ def preview(
     Nothing is published before it is started. --to TARGET is where all of it goes,
     --to TOPIC=TARGET where that topic's messages go.
     """
-    targets = {
-        each.partition("=")[0] if "=" in each else "*": each.rpartition("=")[2] for each in to
-    }
+    given = [
+        (each.partition("=")[0] if "=" in each else "*", each.rpartition("=")[2]) for each in to
+    ]
+    targets = dict(given)
 
     def run(replays: Replays) -> int:
+        if len(targets) < len(given):
+            raise ReplayError("--to names a topic twice: where its messages go is one topic")
         asked = ReplayRequest(query(), targets, actor, reason, rate, refused)
         return _say(replays.preview(asked))
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sequitur.replay.query_options import as_json
 from stores.replay import CapturedMessage, Hole, Query
+from stores.replay.query import CONDITIONS
 from stores.replay.recoveries import LONGEST_KEEP, Recovery
 from stores.replay.replay_state import ReplayState
 from stores.replay.replay_tables import Replay
@@ -40,7 +41,7 @@ class QueryModel(Asked):
         default=(None, None), description="Lowest and highest."
     )
     where: list[tuple[str, Literal["=", "!=", "<", "<=", ">", ">=", "^="], str | int | float]] = (
-        Field(default=[], max_length=1_000, description="Metadata field, comparison, value.")
+        Field(default=[], max_length=CONDITIONS, description="Metadata field, comparison, value.")
     )
     text: str | None = Field(default=None, min_length=1, description="The content has it.")
     offsets: dict[Topic, dict[str, tuple[Id, Id | None]]] = Field(

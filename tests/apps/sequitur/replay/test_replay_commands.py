@@ -34,6 +34,8 @@ def test_a_replay_is_previewed_started_paused_and_cancelled_and_all_of_it_is_kep
     ]
     found = json.loads(said(capsys, "status", at, "--json"))
     assert (found["id"], found["count"], found["query"]["through"]) == (id, 4, 10)
+    said(capsys, "preview", at, "--topic", "moves", "--to", "a", "--to", "b", *WHO, status=2)
+    assert "--to names a topic twice" in caplog.text
     nothing = said(capsys, "preview", at, "--topic", "else", "--to", "again", *WHO)
     assert nothing.endswith("\tpreviewed\t0 of 0 messages, * → again\n")
 

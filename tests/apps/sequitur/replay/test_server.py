@@ -98,8 +98,9 @@ async def serving(
     open_reading: bool = True,
     router: RouterWay | None = None,
     query_seconds: float = 30.0,
+    broker: Broker | None = None,
 ) -> AsyncIterator[Server]:
-    stopped, port, broker = asyncio.Event(), free_port(), Broker()
+    stopped, port, broker = asyncio.Event(), free_port(), broker or Broker()
     recoveries = Recoveries(Replays(log))
     recoveries.create()
     topics = Topics(
@@ -186,6 +187,35 @@ async def test_every_operation_does_what_its_description_says(log: ReplayLog) ->
             if each.resource is not None and each.method != "HEAD"
         }
         assert served - described == {("get", "/health"), ("get", "/openapi.json")}
+
+
+async def test_what_was_paused_running_or_cancelled_is_so_when_the_server_is_there_again(
+    log: ReplayLog,
+) -> None:
+    broker, asked = Broker(), {"query": QUERY, "to": {"*": "again"}, **WHO}
+    async with serving(log, broker=broker) as server:
+        call = server.client.call
+        paused, running, cancelled = [
+            (await call("preview", {**asked, "rate": rate}))["id"] for rate in (8, 8, 0.1)
+        ]
+        for id in (paused, running, cancelled):
+            await call("start", WHO, id=id)
+        while len(broker.got) < 5:
+            await asyncio.sleep(0.01)
+        await call("pause", WHO, id=paused)
+        await call("cancel", WHO, id=cancelled)
+    async with serving(log, broker=broker) as server:
+        call = server.client.call
+        await until(lambda: call("replay", id=running), "done")
+        assert (await call("replay", id=cancelled))["state"] == "cancelled"
+        found = await call("replay", id=paused)
+        assert found["state"] == "paused"
+        assert found["done"] < 20
+        await call("resume", WHO, id=paused)
+        await until(lambda: call("replay", id=paused), "done")
+    for id in (paused, running):
+        mine = [each for each in broker.got if dict(each.headers)["sequitur-replay"] == id.encode()]
+        assert [each.value for each in mine] == [b'{"n": %d}' % n for n in range(5, 25)]
 
 
 async def test_a_recovery_is_what_is_before_the_consumers_positions_with_an_end_in_each_partition(
@@ -380,6 +410,11 @@ async def test_through_the_router_the_requester_alone_gets_what_the_rules_of_now
         await until(lambda: call("recovery", id=id), "done")
         assert [each.value for each in server.broker.got[2:]] == [values[1], b""]
         assert [each.id for each in server.broker.got[2:3]] == ["ewr/in/0/1/0"]
+        # Those of then: what they had published, whatever the file says by now.
+        id = (await call("recover", {**asked, "topics": ["moves"], "rules": "then"}))["id"]
+        assert (await until(lambda: call("recovery", id=id), "done"))["messages"] == 25
+        again = [each for each in server.broker.got if each.destination == f"moves.recovery.{id}"]
+        assert [each.value for each in again[:25]] == [b'{"n": %d}' % n for n in range(25)]
         asked["query"] = {"topics": ["moves"]}
         error = (await call("recover", asked, status=400))["error"]
         assert error == "topic 'moves' is no source of the router; it has: in"
@@ -396,6 +431,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("preview", {"query": QUERY, "to": {"moves": "x"}, "reason": "r"}, "actor: Field required"),
     ("preview", {"query": QUERY, "to": {}, **WHO}, "to: "),
     ("preview", {"query": QUERY, "to": {"moves": "a b"}, **WHO}, "topic 'a b'"),
+    ("preview", {"query": QUERY, "to": {"*": "sequitur-sites"}, **WHO}, "name one of yours"),
+    ("count", {"query": {"where": [["delay", ">=", n] for n in range(101)]}}, "at most 100 items"),
     ("preview", {"query": {}, "to": {"moves": "x"}, **WHO}, "query without topics"),
     ("preview", {"query": QUERY, "to": {"moves": "x"}, "rate": 1e9, **WHO}, "rate: "),
     ("recover", {"topics": ["absent"], **WHO}, "there is no topic 'absent'"),
@@ -486,8 +523,11 @@ async def test_who_changes_something_shows_the_token(log: ReplayLog) -> None:
             assert answer.status == 401
 
 
-async def test_a_body_is_limited(log: ReplayLog) -> None:
+async def test_a_body_is_limited_and_one_that_is_none_is_its_senders_fault(log: ReplayLog) -> None:
     async with serving(log) as server:
+        given: dict[str, Any] = {"data": b"{}", "headers": {"Content-Encoding": "gzip"}}
+        async with server.session.post(f"{server.url}/queries/count", **given) as answer:
+            assert (answer.status, "is not encoded" in await answer.text()) == (400, True)
         url, body = f"{server.url}/queries/count", BytesIO(b" " * (2 << 20))
         async with server.session.post(url, data=body) as answer:
             assert answer.status == 413

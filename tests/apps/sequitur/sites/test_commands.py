@@ -128,6 +128,9 @@ def test_a_site_is_taken_over_and_returned_on_record(
         assert (
             sum(each["messages"] for each in orjson.loads(text)["behind"] if not each["site"]) == 1
         )
+        status, text = said("gaps", str(here))
+        assert status == 1
+        assert f"newark lacks 1 of kennedy's {topic}/0" in text, "gaps names what is missing"
         for more in ((), ("--dry-run",)):
             again = said("return", *words, f"--epoch={epoch}", *more)
             assert again[0] == 2, "the epoch is not above the last"
