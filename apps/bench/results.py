@@ -1,6 +1,7 @@
 """What was measured: samples by scenario, kept from run to run in the ignored folder."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -58,6 +59,19 @@ class Result:
         found = [figure.median for each in others if (figure := self.figure(subject, each))]
         return one.median / max(found) if one and found else None
 
+    def turns(self) -> list["Result"]:
+        """Of each repeat a result of its own: the first, second … sound sample of each value."""
+        found: list[Result] = []
+        seen: Counter[tuple[str, str]] = Counter()
+        for sample in self.samples:
+            for name, value in () if sample.problem else sample.values.items():
+                turn = seen[sample.subject, name]
+                seen[sample.subject, name] += 1
+                if turn == len(found):
+                    found.append(Result(self.scenario, self.facts))
+                found[turn].samples.append(Sample(sample.subject, {name: value}))
+        return found
+
     def problems(self) -> list[str]:
         """What made samples void, by subject."""
         return [f"{sample.subject}: {sample.problem}" for sample in self.samples if sample.problem]
@@ -68,8 +82,11 @@ def percentile(values: Sequence[float], share: float) -> float:
     return values[min(len(values) - 1, max(0, -int(-len(values) * share // 1) - 1))]
 
 
-def load(path: Path) -> dict[str, Result]:
-    """The results of earlier runs, by scenario; empty if there are none."""
+def load(path: Path, checkout: str) -> dict[str, Result]:
+    """The results of earlier runs of a checkout, by scenario; empty if there are none.
+
+    A page is of one commit: what another one had is measured anew.
+    """
     try:
         kept = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -79,6 +96,7 @@ def load(path: Path) -> dict[str, Result]:
             entry["scenario"], entry["facts"], [Sample(**sample) for sample in entry["samples"]]
         )
         for entry in kept
+        if entry["facts"]["Sequitur"] == checkout
     }
 
 

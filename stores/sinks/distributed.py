@@ -8,17 +8,25 @@ columns, values that the store refuses, another writer that came between.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
 import orjson
 
 from stores.sinks.records import Applied, Batch, DeadRecord, OnDead, OutputRecord, Position
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 Row = tuple[bytes, bytes | None]
 
 
 class NotDistributed(Exception):
     """A batch that has to be applied by `Sink.apply`; nothing of it is. The text is the reason."""
+
+
+class TasksFailed(NotDistributed):
+    """The tasks that fold failed, as they would again. The text is what Spark said."""
 
 
 class StagedWrite(NamedTuple):
@@ -88,6 +96,16 @@ Fold = Callable[[Iterable[OutputRecord]], FoldedPart]
 """What folds a part; it goes to other processes, so it can be pickled."""
 
 
+def records_of(batch: "pa.RecordBatch | pa.Table") -> Iterable[OutputRecord]:
+    """Return the records that Arrow columns hold.
+
+    Args:
+        batch: with the columns topic, partition, offset and value.
+    """
+    columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "offset", "value"))
+    return zip(*columns, strict=True)
+
+
 @runtime_checkable
 class DistributedSink(Protocol):
     """A `Sink` that takes batches which are folded elsewhere."""
@@ -103,6 +121,30 @@ class DistributedSink(Protocol):
         Args:
             run: folds each part of the batch, wherever that is, and returns what came of them. All
                 records of a partition are in one part.
+            batch: see `Sink.apply`.
+            on_dead: see `Sink.apply`.
+
+        Returns:
+            What became of the records.
+
+        Raises:
+            NotDistributed: the batch is to be applied by `Sink.apply`; nothing has changed.
+            StoreError: as `Sink.apply`.
+        """
+        ...
+
+
+@runtime_checkable
+class FrameSink(Protocol):
+    """A `Sink` that Spark itself writes, batches of which need not come to the driver."""
+
+    def apply_frame(
+        self, frame: "DataFrame", batch: Batch | None = None, on_dead: OnDead | None = None
+    ) -> Applied:
+        """Apply a batch as `Sink.apply` does.
+
+        Args:
+            frame: the records: topic, partition, offset, value. All of a partition are in one task.
             batch: see `Sink.apply`.
             on_dead: see `Sink.apply`.
 

@@ -73,6 +73,7 @@ class Reduction:
             batch was applied to some of its tables only.
         rows: the row changes of each table by name.
         moved: streams whose mark in `marks` is new.
+        firsts: streams that the store is not known to have → the lowest mark that came of them.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Reduction:
         self.rows: dict[str, TableChanges] = {}
         self.marks: dict[Stream, Mark] = {}
         self.moved: set[Stream] = set()
+        self.firsts: dict[Stream, Mark] = {}
         self.dead: list[DeadRecord] = []
         self.applied = Applied()
 
@@ -104,10 +106,13 @@ class Reduction:
         Raises:
             StoreError: the records cannot be those that the store knows.
         """
-        in_order = sorted(records, key=itemgetter(0, 1, 2))
-        self.applied.records += len(in_order)
-        for at, group in groupby(in_order, key=itemgetter(0, 1)):
-            part = list(group)
+        parts: dict[tuple[str, int], list[OutputRecord]] = {}
+        # They mostly come so: a partition's records one after the other, and in order.
+        for at, group in groupby(records, key=itemgetter(0, 1)):
+            parts.setdefault(at, []).extend(group)
+        for at, part in sorted(parts.items()):
+            part.sort(key=itemgetter(2))
+            self.applied.records += len(part)
             position = self._stored_positions.get(at) or Position(*at)
             self.positions[at] = position
             known = position.next_offset
@@ -136,7 +141,9 @@ class Reduction:
                 continue
             stream, mark, changes = each
             last = marks.get(stream)
-            if last is not None and mark <= last:
+            if last is None:
+                self.firsts[stream] = min(mark, self.firsts.get(stream, mark))
+            elif mark <= last:
                 applied.duplicates += 1
                 position.duplicates += 1
                 continue
@@ -166,15 +173,20 @@ class Reduction:
             return False
         self._look_up(set(found.streams))
         marks: dict[Stream, Mark] = {}
+        firsts: dict[Stream, Mark] = {}
         fresh = []
         for stream, mark, changes in zip(*found, strict=True):
             last = marks.get(stream) or self.marks.get(stream)
-            if last is None or mark > last:
-                marks[stream] = mark
-                fresh.append(changes)
+            if last is None:
+                firsts[stream] = min(mark, self.firsts.get(stream, mark))
+            elif mark <= last:
+                continue
+            marks[stream] = mark
+            fresh.append(changes)
         fitted = fast_path.fitted(self.schema, fresh)
         if fitted is None:
             return False
+        self.firsts.update(firsts)
         for name, keys, rows in fitted:
             self._rows(name).set_all(keys, rows)
         self.marks.update(marks)

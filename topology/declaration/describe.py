@@ -22,7 +22,7 @@ class SourceDescription:
     keyed: bool
     by_stream: str
     partitions: int
-    fed_by: str | None = None
+    fed_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,8 @@ class Description:
         lines = [f"Topology {self.name}"]
         for source in self.sources:
             hop = "keyed by stream" if source.keyed else f"re-keyed to {source.by_stream}"
-            hop = f"from view {source.fed_by}, by key" if source.fed_by else hop
+            fed = "view" if len(source.fed_by) == 1 else "views"
+            hop = f"from {fed} {', '.join(source.fed_by)}, by key" if source.fed_by else hop
             lines += [
                 f"  Source {source.name}: {', '.join(source.topics)} ({hop}, "
                 f"{counted(source.partitions, 'partition')})",
@@ -172,7 +173,8 @@ class Description:
         """A Mermaid flowchart, for a page or a pull request.
 
         Args:
-            edges: view → what is said of what comes in, and of what goes out.
+            edges: view → what is said of what comes in, and of what goes out; a source's topic by
+                stream → of what is re-keyed into it.
         """
         return flowchart(self, edges or {})
 

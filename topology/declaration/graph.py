@@ -68,12 +68,12 @@ class Graph(SideTopics):
         self,
         name: str,
         topic: str,
-        fed_by: str,
+        fed_by: tuple[str, ...],
         inspector: InspectorFunction,
         sequence: StreamOrder,
         partitions: int,
     ) -> Source:
-        """Add a source whose topic a view fills, for another one. Raises DeclarationError."""
+        """Add a source whose topic views fill, for another one. Raises DeclarationError."""
         self._check_input(topic)
         if name in self._sources:
             raise DeclarationError(f"source {name!r} exists twice; give one of them a `name`")
@@ -145,8 +145,9 @@ class Graph(SideTopics):
         for source in self._sources.values():
             if not source.keyed and name == alike(source.by_stream):
                 return "the by-stream topic"
-            if source.fed_by and source.fed_by not in new and name == alike(source.by_stream):
-                return f"the topic between view {source.fed_by!r} and what reads it"
+            inner = source.fed_by and not {*source.fed_by} & {*new}
+            if inner and name == alike(source.by_stream):
+                return f"the topic between view {source.fed_by[0]!r} and what reads it"
         for side in (*self.side_topics, self.clock_topic, f"{self.name}.dead-records"):
             if name == alike(side):
                 return f"the topic {side!r}"

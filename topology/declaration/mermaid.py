@@ -10,11 +10,12 @@ if TYPE_CHECKING:
 
 
 Edges = Mapping[str, tuple[str, str]]
-"""View → what is said of what comes in, and of what goes out."""
+"""View → what is said of what comes in, and of what goes out; a source's topic
+by stream → of what is re-keyed into it."""
 
 
 def flowchart(of: "Description", edges: Edges = MappingProxyType({})) -> str:
-    """The flowchart of a topology. edges: what is said at the arrows of views."""
+    """The flowchart of a topology. edges: what is said at the arrows of views and sources."""
     lines, _id = ["flowchart LR"], _Ids()
     for source in of.sources:
         inspected = _id("by", source.by_stream)
@@ -23,11 +24,13 @@ def flowchart(of: "Description", edges: Edges = MappingProxyType({})) -> str:
         if not source.keyed:
             lines.append(f'  {inspected}[/"{source.by_stream}"/]')
             for topic in source.topics:
-                lines.append(f"  {_id('t', topic)} -- inspect --> {inspected}")
+                said = edges.get(source.by_stream, ("", ""))[0]
+                arrow = _arrow(f"inspect<br/>{said}") if said else "-- inspect -->"
+                lines.append(f"  {_id('t', topic)} {arrow} {inspected}")
         else:
             inspected = _id("t", source.topics[0])
-        if source.fed_by:
-            lines.append(f"  {_id('v', source.fed_by)} --> {inspected}")
+        for fed_by in source.fed_by:
+            lines.append(f"  {_id('v', fed_by)} --> {inspected}")
         for view in of.views:
             if view.source == source.name:
                 node, output = _id("v", view.name), _id("o", view.output)

@@ -30,7 +30,7 @@ class Source:
             it. Views read such a topic directly; others are re-keyed to `by_stream`.
         partitions: the number of partitions of the views' input.
         unknown: what happens to messages that the inspector does not know.
-        fed_by: the view of the topology that fills the topic, None for somebody else's.
+        fed_by: the views of the topology that fill the topic, none for somebody else's.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Source:
     keyed: bool
     partitions: int
     unknown: OnUnknown
-    fed_by: str | None = None
+    fed_by: tuple[str, ...] = ()
 
     @property
     def by_stream(self) -> str:

@@ -3,7 +3,7 @@
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,11 @@ from topology.model.errors import DeclarationError
 from topology.model.table import Table
 from topology.sequencer.ordering import Ordering
 
-Correction = Callable[[bytes, bytes], bytes | None]
+Correction = Callable[[Iterable[bytes], Iterable[bytes]], bytes | None]
+CellRange = Callable[[str, str], Iterable[tuple[str, Any]]]
+"""(first key, the key behind the last) → the cells of a stream between these."""
+RowsOf = Callable[[str, dict[str, Any], CellRange], Iterable[Any]]
+"""(stream, its dictionary, its cells) → the rows of a fold that may still change."""
 SHAPES = "handler(event), handler(event, state) or handler(event, state, cells)"
 Handler = Callable[..., Any]
 """One of these, sync or async; it yields or returns Upserts, Deletes and Emits."""
@@ -49,8 +53,9 @@ class View(SideTopics):
         tables: the declared read-store tables.
         stateful: whether the handler takes the stream's own dictionary.
         cells: whether it takes the stream's cells, too.
-        hops: topic that only another view reads → what to send where a rebuild makes another value
-            of an event than before: (before, after) → value, None for nothing.
+        hops: topic that only another view reads → what to send where a rebuild makes other values
+            of a stream's events than before: (before, after) → value, None for nothing.
+        folds: name of a fold of the view's verbs → its rows.
         is_async: whether the handler has to be awaited.
         start: where a stream begins.
         closing: what closes a stream, None for nothing.
@@ -85,6 +90,7 @@ class View(SideTopics):
     paths: tuple[MessagePath, ...] = ()
     cells: bool = False
     hops: Mapping[str, Correction] = field(default_factory=dict)
+    folds: Mapping[str, RowsOf] = field(default_factory=dict)
 
     @property
     def _prefix(self) -> str:

@@ -19,6 +19,7 @@ from topology.faust.operation.bulk import StreamSelection, operate_many
 from topology.faust.operation.control import cancel, drop, halt, redrive, resume, skip, unpark
 from topology.faust.operation.dead_events import redrive_dead
 from topology.faust.operation.needed_topics import topics
+from topology.faust.querying import query
 from topology.faust.settings import Guarantee, Settings
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "halt",
     "operate_many",
     "parked",
+    "query",
     "redrive",
     "redrive_dead",
     "resume",

@@ -19,6 +19,7 @@ from topology.faust.processes import NumberedWorker
 from topology.faust.settings import Settings
 from topology.faust.worker.channel import WorkChannel
 from topology.faust.worker.engine import Engine
+from topology.faust.worker.queries import QueryServer
 from topology.faust.worker.rate_limited import Worker, install_log_filters
 from topology.faust.worker.retry_until_available import retry_until_available
 from topology.faust.worker.transport import TableManager, Transport
@@ -30,7 +31,8 @@ from topology.handler_process import home_of
 STORES.aliases["sequitur"] = "topology.faust.worker.store:Store"
 
 HEARTBEAT = 1.0
-GC_THRESHOLD = 50_000
+COLLECTOR = 50_000, 20, 100
+"""The thresholds of Python's garbage collector in a worker."""
 
 
 class App(faust.App):
@@ -40,11 +42,13 @@ class App(faust.App):
         engine: runs the partitions that the app's consumer group gives to this worker.
         watchdog: reports handlers that block the worker; None until the worker starts.
         pages: answers over HTTP, where the settings say so.
+        queries: answers about the state of views, likewise.
     """
 
     engine: Engine
     watchdog: Watchdog | None = None
     pages: WorkerPages | None = None
+    queries: QueryServer | None = None
 
     def _new_transport(self) -> Any:
         return Transport(self.conf.broker_consumer, self)
@@ -61,6 +65,9 @@ class App(faust.App):
         if self.engine.settings.metrics is not None:
             self.pages = WorkerPages(self.engine)
             await self.pages.start(self.engine.settings.metrics)
+        if self.engine.settings.queries is not None:
+            self.queries = QueryServer(self, self.engine)
+            await self.queries.start(self.engine.settings.queries)
         await retry_until_available(self.engine.prepare, self.engine.settings.broker)
         Clock.now = time.monotonic
         self.watchdog = Watchdog(f"{socket.gethostname()}/{os.getpid()}", audit_reporter(self))
@@ -69,7 +76,7 @@ class App(faust.App):
         # cycle. With the default threshold the collector looks at each of them again and again,
         # for a third of the time; what is there from the start it need never look at.
         gc.freeze()
-        gc.set_threshold(GC_THRESHOLD, 20, 100)
+        gc.set_threshold(*COLLECTOR)
         for topic in self.engine.topics:
             self.topics.add(self.topic(topic, key_type=bytes, value_type=bytes))
 
@@ -79,6 +86,8 @@ class App(faust.App):
             self.watchdog.stop()
         if self.pages is not None:
             await self.pages.stop()
+        if self.queries is not None:
+            await self.queries.stop()
         await super().on_stop()
 
 
@@ -124,6 +133,8 @@ def compile(topology: Topology, **settings: Any) -> App:
             "web_bind": "127.0.0.1",
             "TableManager": TableManager,
             "Worker": Worker,
+            # Where the group's leader tells the others that they find a partition's worker.
+            **({"canonical_url": conf.queries_url} if conf.queries_url else {}),
             **passed,
         },
     )

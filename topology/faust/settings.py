@@ -1,8 +1,8 @@
 """What a worker takes from its environment: SEQUITUR_BROKER, SEQUITUR_DATADIR and so on."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from topology.model.address import read_address
@@ -47,6 +47,9 @@ class Settings(BaseSettings):
             take what the input topic no longer has.
         metrics: the port, or host:port, where the worker answers /metrics, /health and /ready; a
             port alone is one of this machine's own, 127.0.0.1. Without it nothing listens.
+        queries: the port, or host:port, where the worker answers queries of the state of its
+            views; as of `metrics`.
+        queries_url: where other workers and clients reach that; `queries` unless given.
         side_retention_days: days that the side topics (late, dead, errors, parked, malformed,
             unknown, audit) keep their records when they are created; -1 for ever.
     """
@@ -71,6 +74,8 @@ class Settings(BaseSettings):
     short_waits: bool = True
     replay_log: str | None = Field(default=None, repr=False)
     metrics: str | None = None
+    queries: str | None = None
+    queries_url: str | None = None
     side_retention_days: float = Field(default=SIDE_DAYS, le=1e6)
 
     @field_validator("session_timeout", "read_ahead", mode="before")
@@ -80,10 +85,23 @@ class Settings(BaseSettings):
             return -1
         return seconds_of(value) if isinstance(value, str) else value
 
-    @field_validator("metrics", mode="before")
+    @field_validator("metrics", "queries", mode="before")
     @classmethod
     def _address(cls, value: Any) -> str | None:
         return None if value is None else read_address(value)
+
+    @model_validator(mode="after")
+    def _reached(self) -> Self:
+        if self.queries is None or self.queries_url is not None:
+            return self
+        host, _, port = self.queries.rpartition(":")
+        if port == "0" or host.strip("[]") in ("0.0.0.0", "::"):
+            raise ValueError(
+                f"queries: other workers do not reach {self.queries}; say with queries_url where "
+                "they do, and give a port"
+            )
+        self.queries_url = f"http://{self.queries}"
+        return self
 
     @field_validator("side_retention_days")
     @classmethod

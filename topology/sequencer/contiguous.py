@@ -71,7 +71,8 @@ class ContiguousRun(Run):
             result.impossible.append(event)
             return
         stream = event.stream
-        progress = self.writable(stream, progress)
+        if isinstance(progress, int) or stream not in self.own:
+            progress = self.writable(stream, progress)
         may_be = not ordering.opens or self.may_be_next(event, progress)
         last, ring = progress.last, progress.ring
         is_next = may_be and sequence == last + ordering.step and not progress.suspended
@@ -81,7 +82,9 @@ class ContiguousRun(Run):
             return
         if ring is None:
             ring = progress.ring = ordering.ring()
-        waits = self.waiting(progress, ring, event)
+        waits = (
+            self.waiting(progress, ring, event) if progress.spilled else ring.find(last, sequence)
+        )
         if is_next and waits is None:
             since = progress.since
             self.advance(event, progress)
@@ -89,16 +92,22 @@ class ContiguousRun(Run):
                 result.filled.append(max(0, event.arrived - since))
         elif waits is not None:
             self.duplicate(event, waits)
+        elif sequence - last <= ring.size * ring.step:
+            if not progress.waiting:
+                progress.since = event.arrived
+                self.watch(stream, progress)
+            ring.put(event)
+            result.buffered.append(event)
         else:
             self.wait(event, progress, ring)
         self.keep(stream, progress)
 
     def wait(self, event: Event, progress: Progress, ring: RingBuffer) -> None:
-        """As any order does; but the lowest event waits here, even beyond the ring.
+        """Beyond the ring, as any order does; but the lowest event waits here.
 
         Without it nothing would show that the stream has a gap, if that is longer than the ring.
         """
-        if ring.reaches(progress.last, event.sequence) or not self.redelivers(progress):
+        if not self.redelivers(progress):
             super().wait(event, progress, ring)
         elif ring or (
             progress.spilled
@@ -118,7 +127,7 @@ class ContiguousRun(Run):
     def drain(self, stream: str, progress: Progress) -> bool:
         ring, add = progress.ring, self.ordering.step
         assert ring is not None
-        moved = False
+        moved, released = False, self.result.released.append
         while True:
             event = ring.get(progress.last + add)
             if event is None:
@@ -134,11 +143,15 @@ class ContiguousRun(Run):
                 break
             if progress.closed is not None and self.stays_closed(progress, event):
                 break
-            if self.spent:
+            if self.budget <= 0 or self.room <= 0:
                 self.result.unfinished.append(stream)
                 return moved
+            before = ring.bytes
             ring.pop(event.sequence)
-            self.release(event, progress)
+            self.budget -= 1
+            self.room -= before - ring.bytes
+            released(event)
+            self.advance(event, progress)
             moved = True
         if progress.waiting:
             if moved:

@@ -134,7 +134,8 @@ class Run:
         progress.last = event.sequence
         progress.retry = None
         result.ready.append(event)
-        self.reopen(event, progress)
+        if progress.closed is not None:
+            self.reopen(event, progress)
         if event.kind in ordering.closes:
             due = max(self.timers.clock, event.arrived) + ordering.retention
             progress.closed = result.closed[event.stream, event.sequence] = due

@@ -22,7 +22,7 @@ def check_supported(topology: Topology) -> None:
     for source in topology.sources.values():
         if source.fed_by:
             raise DeclarationError(
-                f"view {topology.views_of(source)[0].name!r} reads what view {source.fed_by!r} "
+                f"view {topology.views_of(source)[0].name!r} reads what view {source.fed_by[0]!r} "
                 "sends, and on Spark there is no topic between views: run the topology with Faust"
             )
     for view in topology.views.values():

@@ -25,13 +25,16 @@ class Aggregate(Generic[T, S, R]):
         start: makes what there is before the first event; JSON can write it.
         add: (what there is, event) → what there is then. It may change what it is given.
         result: what is shown of it; of `start()` too, where a window has missing events only.
-        merge: (of the earlier window, of the later) → of both; sessions need it.
+        merge: (of the earlier window, of the later) → of both; sessions and keys need it.
+        subtract: (of both, of one) → of the other: undoes `merge`, in whatever order. Folds of rows
+            that may be revised need it.
     """
 
     start: Callable[[], S]
     add: Callable[[S, T], S]
     result: Callable[[S], R]
     merge: Callable[[S, S], S] | None = None
+    subtract: Callable[[S, S], S] | None = None
 
 
 def check_aggregate(what: str, aggregate: object) -> None:
@@ -54,7 +57,7 @@ def check_aggregate(what: str, aggregate: object) -> None:
 
 def count() -> Aggregate[Any, int, int]:
     """How many events there are."""
-    return Aggregate(int, lambda n, _: n + 1, lambda n: n, lambda a, b: a + b)
+    return Aggregate(int, lambda n, _: n + 1, lambda n: n, lambda a, b: a + b, lambda a, b: a - b)
 
 
 def total(of: Callable[[T], Number]) -> Aggregate[T, list[Number], Number]:
@@ -64,7 +67,7 @@ def total(of: Callable[[T], Number]) -> Aggregate[T, list[Number], Number]:
         of: the number of an event: an int or a finite float. Anything else fails the event.
     """
     return Aggregate(
-        list, lambda sums, event: add_exactly(sums, _number(of(event))), rounded, _both
+        list, lambda sums, event: add_exactly(sums, _number(of(event))), rounded, _both, _less
     )
 
 
@@ -81,9 +84,12 @@ def mean(of: Callable[[T], Number]) -> Aggregate[T, list[Any], float | None]:
     def merge(a: list[Any], b: list[Any]) -> list[Any]:
         return [a[0] + b[0], _both(a[1], b[1])]
 
+    def subtract(a: list[Any], b: list[Any]) -> list[Any]:
+        return [a[0] - b[0], _less(a[1], b[1])]
+
     return Aggregate(
         lambda: [0, []], add, lambda found: rounded(found[1]) / found[0] if found[0] else None,
-        merge,
+        merge, subtract,
     )  # fmt: skip
 
 
@@ -129,6 +135,10 @@ def _both(a: list[Number], b: list[Number]) -> list[Number]:
     for each in b:
         a = add_exactly(a, each)
     return a
+
+
+def _less(a: list[Number], b: list[Number]) -> list[Number]:
+    return _both(a, [-each for each in b])
 
 
 def _number(value: Any) -> Number:

@@ -1,5 +1,6 @@
 """What an event comes to for one key: the records between the two views of a fold by key."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,26 +13,30 @@ from topology.model.event import Event, Message
 from topology.model.hop_headers import EPOCH, SEQUENCE, STREAM
 from topology.sequencer.own_order import OwnOrdering
 
+Part = list[Any]
+"""[time (ms), how many were given up before it, what the aggregate makes of it]; without the last
+where only the second has changed."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Contribution:
     """One event's part in the fold of a key.
 
-    missing: how many events are missing right before it. time: of the event (ms). made: what the
-    aggregate makes of it; nothing in a correction of `missing`. stream, sequence, epoch: of the
-    event, and how often its stream had been rebuilt.
+    plus, minus: what is to be added, and what is not so any more: the new and the old value of a
+    row that was revised. stream, sequence, epoch: of the event, and how often its stream had been
+    rebuilt.
     """
 
-    missing: int
-    time: int
-    made: list[Any]
-    stream: str = ""
-    sequence: int = 0
-    epoch: int = 0
+    plus: list[Part]
+    minus: list[Part]
+    stream: str
+    sequence: int
+    epoch: int
 
-    def encode(self) -> bytes:
-        """A record's value."""
-        return orjson.dumps([self.missing, self.time, self.made])
+
+def encode_parts(plus: Sequence[Part], minus: Sequence[Part] = ()) -> bytes:
+    """A record's value."""
+    return orjson.dumps((plus, minus))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +58,9 @@ def contribution_of(message: Message) -> Inspected:
     """
     try:
         headers = dict(message.headers)
-        missing, time, made = orjson.loads(message.value or b"")
+        plus, minus = orjson.loads(message.value or b"")
         content = Contribution(
-            int(missing), int(time), list(made), (headers[STREAM] or b"").decode(),
+            _checked(plus), _checked(minus), (headers[STREAM] or b"").decode(),
             int(headers[SEQUENCE] or b""), int(headers.get(EPOCH) or b"0"),
         )  # fmt: skip
         key = (message.key or b"").decode()
@@ -64,12 +69,36 @@ def contribution_of(message: Message) -> Inspected:
     return Inspected(stream=key, sequence=message.offset, kind=None, content=content)
 
 
-def as_correction(before: bytes, after: bytes) -> bytes | None:
-    """What to send where a rebuild makes another record of an event, None if it is the same.
+def as_correction(before: Iterable[bytes], after: Iterable[bytes]) -> bytes | None:
+    """What to send where a rebuild makes other records of a stream's events, None if it is the
+    same.
 
-    before, after: the values. What an event comes to does not depend on others; how many are
-    missing before it does.
+    before, after: the values for one key. What stays is left out, so that an aggregate need not
+    know how to take back what no rebuild changes.
     """
-    was, now = orjson.loads(before), orjson.loads(after)
-    difference = now[0] - was[0]
-    return Contribution(difference, now[1], []).encode() if difference else None
+    plus, minus = _sums(after, before)
+    for part in list(minus):
+        same = next((each for each in plus if each[::2] == part[::2]), None)
+        if same is not None:
+            plus.remove(same)
+            minus.remove(part)
+            if difference := same[1] - part[1]:
+                plus.append([part[0], difference])
+    return encode_parts(plus, minus) if plus or minus else None
+
+
+def _sums(added: Iterable[bytes], taken: Iterable[bytes]) -> tuple[list[Part], list[Part]]:
+    plus: list[Part] = []
+    minus: list[Part] = []
+    for values, there, back in ((added, plus, minus), (taken, minus, plus)):
+        for more, less in map(orjson.loads, values):
+            there += more
+            back += less
+    return plus, minus
+
+
+def _checked(parts: Sequence[Sequence[Any]]) -> list[Part]:
+    for part in parts:
+        if not (1 < len(part) < 4 and type(part[0]) is type(part[1]) is int):
+            raise ValueError(f"{part!r:.100} is no part")
+    return parts  # type: ignore[return-value]

@@ -14,9 +14,12 @@ from topology.model.errors import DeclarationError
 from topology.model.event import Event
 from topology.model.names import checked_topic
 from topology.model.table import Table
+from topology.verbs.as_of import AsOf
 from topology.verbs.by_key import ByKey
 from topology.verbs.declared_views import ViewOptions, declare
 from topology.verbs.folds import EachStream, Input
+from topology.verbs.lookups import Latest, latest, lookup
+from topology.verbs.rows import Rows
 from topology.verbs.steps import (
     Step,
     Verb,
@@ -29,6 +32,8 @@ from topology.verbs.steps import (
 
 T = TypeVar("T")
 U = TypeVar("U")
+W = TypeVar("W")
+R = TypeVar("R")
 Time = datetime | float
 
 
@@ -81,7 +86,7 @@ class Events(Generic[T]):
 
     def each(self) -> EachStream[T]:
         """Take each stream by itself, to fold its events."""
-        return EachStream(Input(self._graph, self._source, self._read, self._time, self._steps))
+        return EachStream(self._input)
 
     def by(self, key: Callable[[T], str | int]) -> ByKey[T]:
         """Take the events of all streams by a key of theirs, to fold them.
@@ -90,7 +95,54 @@ class Events(Generic[T]):
             key: a function of the value: a text, or a whole number.
         """
         checked_function("by", key)
-        return ByKey(Input(self._graph, self._source, self._read, self._time, self._steps), key)
+        return ByKey(self._input, key)
+
+    def latest(self, *, name: str, **options: Unpack[ViewOptions]) -> Latest[T]:
+        """Take each stream's values as a table by stream, for lookups.
+
+        Args:
+            name: of the view that sends them to the lookups.
+            options: what `Topology.view` takes.
+
+        Returns:
+            The right side of `lookup(…)`.
+
+        Raises:
+            DeclarationError: a name is taken or no name, or an option is wrong.
+        """
+        return latest(self._input, name, options)
+
+    def lookup(
+        self,
+        right: Latest[W],
+        *,
+        at: AsOf[T],
+        merge: Callable[[T, W | None], R],
+        name: str,
+        key: Callable[[T], str | int] | None = None,
+        **options: Unpack[ViewOptions],
+    ) -> Rows[R]:
+        """Find the value that a stream of the other side had.
+
+        `<name>-left` sends the events here by key, the view of `right` sends its values, both to
+        the topic `<topology>.<name>.by-key`; the view `<name>` finds the one for the other.
+
+        Args:
+            right: what `latest(…)` of the other side's events returned.
+            at: `as_of_time(…)` or `as_of_sequence(…)`.
+            merge: (value, the other side's or None where it has none) → what the row has.
+            name: of the view that finds.
+            key: a function of the value to the other side's stream; the own stream unless given.
+            options: what `Topology.view` takes, for the view `<name>-left`; `tables` are those of
+                the view that finds.
+
+        Returns:
+            The rows, one for each value. They are revised until they are kept no more.
+
+        Raises:
+            DeclarationError: a name is taken or no name, an option is wrong, or a side has no time.
+        """
+        return lookup(self._input, right, key, at, merge, name, options)
 
     def to(
         self,
@@ -178,6 +230,10 @@ class Events(Generic[T]):
         own = Table(table, {"stream": str, "sequence": int}, {}) if key is None else None
         handler = named(write, self._steps, "to_rows")
         declare(self._graph, name, self._source, handler, options, table=own)
+
+    @property
+    def _input(self) -> Input:
+        return Input(self._graph, self._source, self._read, self._time, self._steps)
 
     def _with(self, verb: Verb, function: Callable[[T], Any]) -> "Events[Any]":
         checked_function(verb, function)

@@ -1,7 +1,7 @@
 """Folds over each stream's own events: as long as the stream, or window by window."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar, Unpack
 
@@ -15,7 +15,8 @@ from topology.model.errors import DeclarationError
 from topology.model.event import Event
 from topology.verbs.aggregates import Aggregate, check_aggregate
 from topology.verbs.declared_views import ViewOptions, declare
-from topology.verbs.fold_rows import Fold
+from topology.verbs.revisions import Change
+from topology.verbs.rows import Rows
 from topology.verbs.steps import Step, fused, named
 from topology.verbs.window_fold import Folded, WindowFold
 from topology.verbs.windows import Hopping, Session, Windows, milliseconds_of, moment
@@ -90,7 +91,7 @@ class EachStream(Generic[T]):
 
     def fold(
         self, aggregate: Aggregate[T, S, R], *, name: str, **options: Unpack[ViewOptions]
-    ) -> Fold[Row[R]]:
+    ) -> Rows[Row[R]]:
         """Fold all events of each stream, as long as it lasts.
 
         Args:
@@ -114,7 +115,7 @@ class Windowed(Generic[T]):
 
     def fold(
         self, aggregate: Aggregate[T, S, R], *, name: str, **options: Unpack[ViewOptions]
-    ) -> Fold[Row[R]]:
+    ) -> Rows[Row[R]]:
         """Fold the events of each window.
 
         Args:
@@ -140,7 +141,7 @@ def _declared(
     aggregate: Aggregate[Any, Any, R],
     name: str,
     options: ViewOptions,
-) -> Fold[Row[R]]:
+) -> Rows[Row[R]]:
     check_aggregate(f"view {name!r}", aggregate)
     if options.get("reopen") == "start":
         raise DeclarationError(
@@ -160,21 +161,42 @@ def _declared(
     own: dict[str, ColumnType] = {"missing": int, "final": bool}
     if windows is not None:
         key["start"] = own["end"] = datetime
-    found: Fold[Row[R]] = Fold(given.graph, name, key, own)
+    windowed = windows is not None
+    found: Rows[Row[R]] = Rows(given.graph, name, key, own, windowed)
 
-    def handle(event: Event, state: dict[str, Any]) -> Iterator[Output | Late]:
+    readers, sinks = found._readers, found._sinks.values()
+
+    def handle(event: Event, state: dict[str, Any], cells: Any = None) -> Iterator[Output | Late]:
         content = given.read(event.content)
         time = 0 if given.time is None else milliseconds_of(given.time(content))
         rows, beyond = fold.take(state, event.sequence, time, run(content), event.kind in kinds)
-        for each in rows:
-            row = _row(event.stream, each, windows is not None)
-            for sink in found._sinks:
-                yield sink(row, each.gone)
+        if readers:
+            clock = state["clock"] - keep
+            changes = [
+                Change(
+                    str(each.start) if windowed else "", _row(event.stream, each, windowed),
+                    each.start, each.missing, each.gone, each.end <= clock,
+                )
+                for each in rows
+            ]  # fmt: skip
+            yield from found.told(event.stream, changes, cells)
+        else:
+            for each in rows:
+                row = _row(event.stream, each, windowed)
+                for sink in sinks:
+                    yield sink(row, each.gone)
         if beyond is not None:
             yield Late(f"its window, which began at {moment(int(beyond))}, is kept no more")
 
     over = () if windows is None else (str(windows),)
     declare(given.graph, name, given.source, named(handle, given.steps, *over, "fold"), options)
+
+    def rows_of(stream: str, state: dict[str, Any], _: Any) -> Iterator[Any]:
+        for each in fold.rows(state):
+            yield asdict(_row(stream, each, windowed))
+
+    view = given.graph.views[name]
+    given.graph.replace_view(replace(view, folds={name: rows_of}))
     return found
 
 

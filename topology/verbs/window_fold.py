@@ -121,6 +121,16 @@ class WindowFold:
         stay = {row.start for row in rows}
         return [*(each for each in gone if each.start not in stay), *rows], beyond
 
+    def rows(self, state: dict[str, Any]) -> list[Folded[Any]]:
+        """The windows that are kept, the earliest first."""
+        clock = state.get("clock", -EVER)
+        return [
+            Folded(int(key), end, self.aggregate.result(kept), end <= clock, lost)
+            for key, (end, kept, lost) in sorted(
+                state.get("windows", {}).items(), key=lambda each: int(each[0])
+            )
+        ]
+
     def _merge(
         self, windows: dict[str, list[Any]], start: int, end: int
     ) -> tuple[int, int, list[Folded[Any]]]:

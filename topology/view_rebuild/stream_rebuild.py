@@ -8,7 +8,7 @@ for the first time: the late ones, and those that had failed.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -25,7 +25,7 @@ from topology.engine.output.record_formatter import EPOCH, OUTPUT_LIMIT, RecordF
 from topology.engine.output.side_outputs import send_late
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Emit
-from topology.model.errors import described
+from topology.model.errors import HandlerError, described
 from topology.model.event import Event
 from topology.model.partition_table import Row
 from topology.model.printable import printable
@@ -69,12 +69,35 @@ async def rebuild_all(task: ViewTask, histories: Mapping[str, History], unit: Co
             rebuild(task, stream, history, unit)
 
 
-class _RebuildHandling(Handling):
+Told = dict[tuple[str, bytes | None], list[bytes]]
+"""(topic to another view, key) → the values of all records that a stream's events come to."""
+
+
+class _HandlingAgain(Handling):
+    """A stream's events handled again; nothing is sent to other views. told: what would be."""
+
+    told: Told
+    _of_event: list[tuple[str, Out]]
+
+    def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
+        outputs, topic, out = super().emitted(event, item)
+        if topic not in self.hops:
+            return outputs, topic, out
+        self._of_event.append((topic, out))
+        return defaultdict(list), topic, out
+
+    def write(self, event: Event, items: Iterable[Any]) -> None:
+        self._of_event = []
+        super().write(event, items)
+        for topic, (key, value, _, _) in self._of_event:
+            self.told.setdefault((topic, key), []).append(value or b"")
+
+
+class _RebuildHandling(_HandlingAgain):
     """A stream's events handled again, in epoch `number`.
 
     first: the events that were never handled before. failed_before: the sequences that failed
-    before, and stay failed if they do again. again: those of them that do. sent: what was sent to
-    other views, by sequence, topic and key.
+    before, and stay failed if they do again. again: those of them that do.
     """
 
     def __init__(
@@ -84,25 +107,30 @@ class _RebuildHandling(Handling):
         number: int,
         first: Collection[Event],
         failed_before: Collection[int],
-        sent: Mapping[Any, bytes | None],
     ) -> None:
         formatter = RecordFormatter(view, lambda _: number)
         super().__init__(view, unit, lambda _: None, formatter=formatter, stored=MemoryCells())
         self.number = number
         self.first = first
         self.failed_before = failed_before
-        self.sent_before = sent
+        self.told = {}
         self.again: set[int] = set()
 
     def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
         outputs, topic, out = super().emitted(event, item)
-        if event in self.first:
-            return outputs, topic, out
-        correct, key, value = self.hops.get(topic), *out[:2]
-        before = self.sent_before.get((event.sequence, topic, key))
-        if correct and before and value and (value := correct(before, value)) is not None:
-            return outputs, topic, (key, value, *out[2:])
-        return defaultdict(list), topic, out
+        return outputs if event in self.first else defaultdict(list), topic, out
+
+    def correct(self, event: Event, before: Told) -> None:
+        """Send to other views what differs from before: what it all comes to, in one record a key.
+
+        event: the stream's last. Raises HandlerError for a record that is too large.
+        """
+        for topic, key in dict.fromkeys((*before, *self.told)):
+            was, now = before.get((topic, key), ()), self.told.get((topic, key), ())
+            if (value := self.hops[topic](was, now)) is not None:
+                outputs, _, out = Handling.emitted(self, event, Emit(topic, key, value))
+                outputs[topic].append(out)
+                self.sent.append((topic, out, self.view.name, event.stream, event.sequence))
 
     def fail(self, event: Event, error: BaseException) -> bool:
         if event.sequence in self.failed_before:
@@ -117,18 +145,12 @@ class _RebuildHandling(Handling):
         return True
 
 
-class _Earlier(Handling):
+class _Earlier(_HandlingAgain):
     """A stream's events as they were handled before, to see what was sent to other views."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view, CommitUnit("", 0), lambda _: None, stored=MemoryCells())
-        self.sent_before: dict[Any, bytes | None] = {}
-
-    def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
-        outputs, topic, out = super().emitted(event, item)
-        if topic in self.hops:
-            self.sent_before[event.sequence, topic, out[0]] = out[1]
-        return outputs, topic, out
+        self.told = {}
 
     def fail(self, event: Event, error: BaseException) -> bool:
         return False
@@ -144,6 +166,7 @@ class _StreamRebuild:
         self.history = history
         self.unit = unit
         self.ready: list[Event] = []
+        self.earlier = _Earlier(task.view)
         self.handling: _RebuildHandling | None = None
         self.runs: list[tuple[Handling, list[Event]]] = []
         self.own = CommitUnit(*unit.place, now=unit.now)
@@ -187,17 +210,15 @@ class _StreamRebuild:
         self.ready = replayed(task.state.ordering, handled)
         self.before = set(progress.failed)
         first = new | self.before.difference(progress.sent)
-        earlier = _Earlier(view)
         if view.hops:
-            old = [event for event in handled if event.sequence not in new]
-            self.runs.append((earlier, replayed(task.state.ordering, old)))
+            old = [event for event in handled if event.sequence not in new | self.before]
+            self.runs.append((self.earlier, replayed(task.state.ordering, old)))
         self.handling = _RebuildHandling(
             view,
             self.own,
             max(progress.epoch, self.history.written.epoch) + 1,
             frozenset(event for event in self.ready if event.sequence in first),
             self.before,
-            earlier.sent_before,
         )
         self.runs.append((self.handling, self.ready))
 
@@ -249,6 +270,11 @@ class _StreamRebuild:
         failed = len(self.progress.failed) + len(handling.without)
         if failed >= FAILED_KEPT:
             self.reason = f"{failed} of its events would have failed"
+            return []
+        try:
+            handling.correct(self.ready[-1], self.earlier.told)
+        except HandlerError as error:
+            self.reason = f"what other views were told cannot be corrected: {error}"
             return []
         made, first = WrittenRows(), None
         late = {event.sequence for event in self.new}

@@ -15,27 +15,30 @@ PARTS = ("captures", "latency", "backlog")
 
 @dataclass(slots=True)
 class Kept:
-    """loads: part → the machine's load before and after it."""
+    """checkout: that was measured. loads: part → the machine's load before and after it."""
 
+    checkout: str = ""
     captures: list[Rate] = field(default_factory=list)
     latency: list[Latency] = field(default_factory=list)
-    backlog: Backlog | None = None
+    backlog: list[Backlog] = field(default_factory=list)
     loads: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, file: Path) -> Self:
-        """What was kept in `file`; nothing if it is not there, or of another version."""
+    def load(cls, file: Path, checkout: str) -> Self:
+        """What was kept in `file`; nothing if it is not there, or of another checkout."""
         try:
             found = orjson.loads(file.read_bytes())
-            backlog = found["backlog"]
+            if found["checkout"] != checkout:
+                return cls(checkout)
             return cls(
+                checkout,
                 [Rate(**each) for each in found["captures"]],
                 [Latency(**each) for each in found["latency"]],
-                backlog and Backlog(**backlog),
+                [Backlog(**each) for each in found["backlog"]],
                 dict(found["loads"]),
             )
         except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
-            return cls()
+            return cls(checkout)
 
     def save(self, file: Path) -> None:
         file.write_bytes(orjson.dumps(self, option=orjson.OPT_INDENT_2))

@@ -2,7 +2,9 @@
 
 import statistics
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from threading import Event, Thread
@@ -11,9 +13,12 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from bench.delivery.stage import CONTENT, Stage, Stalled, new_log, until
+from sequitur.local.ports import free_port
+from stores.inbox import two_phase_delivery
 from stores.inbox.inbox import Inbox
 from stores.message import Message
 from stores.outbox.capture import Outbox
+from stores.two_phase.coordinator import Coordinator
 
 STREAMS = 200
 WARM = 5
@@ -21,11 +26,17 @@ WARM = 5
 what a message waits for in the long run."""
 
 
+WAYS = ("kafka", "http", "two phases")
+"""How messages go. In two phases: over Kafka, with the log in another database than the producer's
+rows, and the inbox in another one than the consumer's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Latency:
     """Milliseconds from commit to commit; asked, rate: transactions of one message each per second,
-    as they were to be and as they came about."""
+    as they were to be and as they came about. way: one of WAYS."""
 
+    way: str
     messages: int
     asked: int
     rate: float
@@ -35,17 +46,26 @@ class Latency:
 
 
 class _Consumer(Thread):
-    """Works the inbox off, a batch at a time, and notes when each was committed."""
+    """Works the inbox off, a batch at a time, and notes when each was committed.
 
-    def __init__(self, engine: Engine) -> None:
+    tables: the database of the consumer's rows, where it is another one; then one at a time.
+    """
+
+    def __init__(self, engine: Engine, tables: Engine | None = None) -> None:
         super().__init__(daemon=True)
         self.inbox = Inbox(engine, "bench")
+        self.tables = tables
         self.ended = Event()
         self.done: dict[tuple[str, int], float] = {}
 
     def run(self) -> None:
         while not self.ended.is_set():
             try:
+                if self.tables is not None:
+                    self._deliver_in_two_phases(
+                        Coordinator(self.tables, {"inbox": self.inbox.engine})
+                    )
+                    continue
                 with self.inbox.engine.connect() as connection:
                     self._deliver(connection)
             except SQLAlchemyError:
@@ -61,6 +81,19 @@ class _Consumer(Thread):
             if not messages:
                 self.ended.wait(0.01)
 
+    def _deliver_in_two_phases(self, coordinator: Coordinator) -> None:
+        try:
+            while not self.ended.is_set():
+                with two_phase_delivery(self.inbox, coordinator) as (message, connections):
+                    if message is not None:
+                        connections[0].execute(_WRITE, [_row(message)])
+                if message is None:
+                    self.ended.wait(0.01)
+                else:
+                    self.done[message.stream, message.sequence] = time.monotonic()
+        finally:
+            coordinator.close()
+
 
 _WRITE = text("INSERT INTO consumed VALUES (:stream, :sequence, :content)")
 
@@ -70,24 +103,38 @@ def _row(message: Message) -> dict[str, object]:
     return {"stream": message.stream, "sequence": message.sequence, "content": content}
 
 
-def latency(stage: Stage, count: int, rate: int) -> Latency:
-    """Capture `count` messages at `rate` per second, deliver them by relay, Kafka and inbox."""
+def latency(stage: Stage, count: int, rate: int, way: str = WAYS[0]) -> Latency:
+    """Capture `count` messages at `rate` per second, deliver them by relay and inbox."""
     source, target, topic = stage.database("source"), stage.database("target"), stage.topic("lat")
+    apart = way == "two phases"
+    rows = stage.database("rows") if apart else source
+    tables, _ = new_log(stage.database("tables") if apart else target)
     engine, log = new_log(source)
     log.create(engine)
     consumers, _ = new_log(target)
-    with consumers.begin() as connection:
+    with tables.begin() as connection:
         connection.execute(text("CREATE TABLE consumed (stream TEXT, sequence BIGINT, c TEXT)"))
-    with engine.begin() as connection:
+    producers, _ = new_log(rows)
+    with producers.begin() as connection:
         connection.execute(text("CREATE TABLE produced (n BIGINT)"))
-    consumer = _Consumer(consumers)
-    feed = ("sequitur", "inbox", "feed", "--database", target, "--name", "bench",
-            "--topic", topic, "--broker", stage.broker.address)  # fmt: skip
-    with stage.process("relay-lat", *stage.relay(source)), stage.process("feed-lat", *feed):
+    producers.dispose()
+    consumer = _Consumer(consumers, tables if apart else None)
+    inbox = ("--database", target, "--name", "bench")
+    relay = stage.relay(source)
+    receiver: tuple[str, ...] = ("feed", "--topic", topic, "--broker", stage.broker.address)
+    if way == "http":
+        port = str(free_port())
+        to = f"http://127.0.0.1:{port}"
+        relay = ("sequitur", "relay", "http", "--database", source, "--to", to)
+        receiver = ("serve", "--port", port)
+    with (
+        stage.process("relay-lat", *relay),
+        stage.process("inbox-lat", "sequitur", "inbox", *receiver, *inbox),
+    ):
         consumer.start()
         try:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as producer:
-                work = producer.submit(_produce, source, topic, count, rate)
+                work = producer.submit(_produce, source, rows, topic, count, rate)
                 committed, took = work.result()
             until(
                 lambda: committed.keys() <= consumer.done.keys(), 120, "all messages came through"
@@ -96,11 +143,12 @@ def latency(stage: Stage, count: int, rate: int) -> Latency:
             consumer.ended.set()
             consumer.join()
     found = sorted((consumer.done[at] - when) * 1000 for at, when in committed.items())
-    engine.dispose()
-    consumers.dispose()
+    for each in (engine, consumers, tables):
+        each.dispose()
     if not found:
         raise Stalled("nothing was measured")
     return Latency(
+        way,
         len(found),
         rate,
         len(found) / took,
@@ -111,14 +159,16 @@ def latency(stage: Stage, count: int, rate: int) -> Latency:
 
 
 def _produce(
-    url: str, topic: str, count: int, rate: int
+    url: str, rows: str, topic: str, count: int, rate: int
 ) -> tuple[dict[tuple[str, int], float], float]:
-    """Transactions at a steady rate; (stream, sequence) → when it was committed, and the seconds
+    """Transactions at a steady rate, in two databases where the rows are not in that of the log;
+    (stream, sequence) → when it was committed, and the seconds
     that all took. What is done to get warm is not among them."""
     engine, log = new_log(url)
     found: dict[tuple[str, int], float] = {}
     warm, outbox, content = min(count, WARM * rate), Outbox(log), b"x" * CONTENT
-    with engine.connect() as connection:
+    with ExitStack() as stack:
+        begin = _beginning(stack, engine, rows if rows != url else None)
         began = time.monotonic()
         for at in range(warm + count):
             if at == warm:
@@ -126,10 +176,28 @@ def _produce(
                 began = time.monotonic() - warm / rate
             time.sleep(max(0.0, began + at / rate - time.monotonic()))
             stream = f"stream-{at % STREAMS}"
-            with connection.begin():
-                connection.execute(text("INSERT INTO produced VALUES (:n)"), {"n": at})
-                sequence = outbox.capture(connection, topic, stream, "Made", content)
+            with begin() as connections:
+                connections[0].execute(text("INSERT INTO produced VALUES (:n)"), {"n": at})
+                sequence = outbox.capture(connections[-1], topic, stream, "Made", content)
             found[stream, sequence] = time.monotonic()
     took = time.monotonic() - began - warm / rate
     engine.dispose()
     return found, took
+
+
+def _beginning(
+    stack: ExitStack, log: Engine, rows: str | None
+) -> Callable[[], AbstractContextManager[tuple[Connection, ...]]]:
+    """What begins a transaction of the producer. rows: where they are, if not beside the log."""
+    if rows is not None:
+        coordinator = Coordinator(new_log(rows)[0], {"log": log})
+        stack.callback(coordinator.close)
+        return coordinator.transaction
+    connection = stack.enter_context(log.connect())
+
+    @contextmanager
+    def begin() -> Iterator[tuple[Connection, ...]]:
+        with connection.begin():
+            yield (connection,)
+
+    return begin

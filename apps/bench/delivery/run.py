@@ -9,7 +9,7 @@ from bench import machine
 from bench.delivery.backlog import backlog
 from bench.delivery.captures import captures
 from bench.delivery.kept import PARTS, Kept
-from bench.delivery.latency import latency
+from bench.delivery.latency import WAYS, latency
 from bench.delivery.page import (
     FORMS,
     backlog_grid,
@@ -31,7 +31,7 @@ def run(options: Options, console: Console) -> int:
     """Returns the exit status."""
     options.folder.mkdir(parents=True, exist_ok=True)
     file = options.folder / "delivery.json"
-    kept = Kept.load(file)
+    kept = Kept.load(file, machine.checkout())
     with (
         tempfile.TemporaryDirectory(dir=options.folder, prefix="delivery-") as folder,
         stage(Path(folder)) as where,
@@ -41,7 +41,7 @@ def run(options: Options, console: Console) -> int:
             _measure(part, where, options, kept, console)
             kept.loads[part] = f"{before}, {machine.load()}"
             kept.save(file)
-    if kept.missing or kept.backlog is None:
+    if kept.missing:
         console.print(f"not measured yet: {', '.join(kept.missing)}; no page is written")
         return 0
     console.print(goals_grid(kept.backlog, kept.latency).rich("Goals"))
@@ -56,19 +56,24 @@ def run(options: Options, console: Console) -> int:
 
 def _measure(part: str, where: Stage, options: Options, kept: Kept, console: Console) -> None:
     if part == "captures":
-        url, log_url = where.database("captures"), where.database("log")
-        kept.captures = [
-            captures(url, log_url, writers, form, options.seconds / 3)
-            for writers in WRITERS
-            for form in FORMS
-        ]
+        kept.captures = []
+        for _ in range(options.repeats):
+            url, log_url = where.database("captures"), where.database("log")
+            kept.captures += [
+                captures(url, log_url, writers, form, options.seconds / 3)
+                for writers in WRITERS
+                for form in FORMS
+            ]
         console.print(captures_grid(kept.captures).rich("Capture"))
     elif part == "latency":
         rates = sorted({max(1, round((options.rate or 1) * share)) for share in SHARES})
         kept.latency = [
-            latency(where, max(10, round(rate * options.seconds)), rate) for rate in rates
+            latency(where, max(10, round(rate * options.seconds)), rate, way)
+            for _ in range(options.repeats)
+            for way in WAYS
+            for rate in (rates if way == WAYS[0] else rates[:1])
         ]
         console.print(latency_grid(kept.latency).rich("All the way"))
     else:
-        kept.backlog = backlog(where, options.events)
+        kept.backlog = [backlog(where, options.events) for _ in range(options.repeats)]
         console.print(backlog_grid(kept.backlog).rich("A backlog"))

@@ -1,5 +1,6 @@
 """What is measured on: a PostgreSQL server, a broker, and the processes of relay and feed."""
 
+import os
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from sqlalchemy import Engine
 
 from checkout.postgres import Postgres
+from sequitur.cli.running import TOKEN
 from sequitur.local.broker import Broker
 from sequitur.local.process import spawn
 from stores.db.engines import open_engine
@@ -76,7 +78,8 @@ class Stage:
     def process(self, name: str, *command: str) -> Iterator[subprocess.Popen[bytes]]:
         """A process of ours, ended in order afterwards."""
         with (self.folder / f"{name}.log").open("ab") as log:
-            started = spawn([sys.executable, "-m", *command], output=log)
+            environment = os.environ | {TOKEN: "the token of the bench"}
+            started = spawn([sys.executable, "-m", *command], output=log, env=environment)
         try:
             yield started
         finally:

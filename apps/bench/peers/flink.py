@@ -1,5 +1,6 @@
 """Apache Flink, on the JVM: a cluster of one process, with its state on the heap."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from bench.peers.java import JavaPeer, PeerBundle
@@ -26,3 +27,9 @@ PEER = JavaPeer(
         "--add-opens=java.base/java.lang=ALL-UNNAMED",
     ),
 )
+FLIGHTS = replace(
+    PEER,
+    source=Path(__file__).with_name("FlightsFlink.java"),
+    shared=(Path(__file__).with_name("FlightRows.java"),),
+)
+"""The flights' three views."""

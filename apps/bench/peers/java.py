@@ -34,12 +34,13 @@ COMPILER = PeerBundle("ecj", ("org.eclipse.jdt:ecj:3.42.0",), transitive=False)
 @dataclass(frozen=True, slots=True)
 class JavaPeer:
     """title: for errors. source: of the program, whose class has the file's name. options: of the
-    JVM. folder: for jars and classes."""
+    JVM. shared: sources that it has in common with others. folder: for jars and classes."""
 
     title: str
     bundle: PeerBundle
     source: Path
     options: tuple[str, ...] = ()
+    shared: tuple[Path, ...] = ()
     folder: Path = FOLDER
 
     @property
@@ -50,7 +51,8 @@ class JavaPeer:
     @property
     def classes(self) -> Path:
         """Where the program's classes are, once compiled: another source is another folder."""
-        return self.folder / "classes" / sha256(self.source.read_bytes()).hexdigest()[:12]
+        text = b"".join(source.read_bytes() for source in (self.source, *self.shared))
+        return self.folder / "classes" / sha256(text).hexdigest()[:12]
 
     def missing(self) -> str | None:
         """What is not installed."""
@@ -86,7 +88,7 @@ class JavaPeer:
             [
                 *(str(jvm.java()), "-jar", str(self.jars / COMPILER.name / compiler)),
                 *("-21", "-nowarn", "-encoding", "UTF-8", "-proc:none"),
-                *("-cp", library, "-d", str(made), str(self.source)),
+                *("-cp", library, "-d", str(made), *map(str, (self.source, *self.shared))),
             ],
             capture_output=True,
             text=True,

@@ -21,3 +21,9 @@ PEER = JavaPeer(
     ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",),
 )
 VERBS = replace(PEER, source=Path(__file__).with_name("Verbs.java"))
+FLIGHTS = replace(
+    PEER,
+    source=Path(__file__).with_name("Flights.java"),
+    shared=(Path(__file__).with_name("FlightRows.java"),),
+)
+"""The same, of the flights."""

@@ -70,7 +70,7 @@ def run(bench: Bench) -> Iterator[Sample]:
 
 def _kept(result: Result | None, events: int) -> list[Sample]:
     same = result is not None and result.facts["events"] == str(events)
-    if result is None or not same or result.facts["Sequitur"] != machine.facts()["Sequitur"]:
+    if result is None or not same or result.facts["Sequitur"] != machine.checkout():
         return []
     return [taken for taken in result.samples if not taken.problem]
 

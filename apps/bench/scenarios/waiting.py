@@ -1,5 +1,6 @@
 """What an event costs while others wait: few and many of a stream, and of streams."""
 
+import gc
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -14,6 +15,7 @@ from stores.view_state.rocksdb import RocksTable
 from topology import Emit, Event, Inspector, Record, Topology, key
 from topology.engine.state.short_waits import WaitLimits
 from topology.engine.stream_task import StreamTask
+from topology.faust.app import COLLECTOR
 from topology.sequencer.memory_budget import Budget
 
 SHAPES = ((1, 10), (1, 100), (1, 1_000), (1, 10_000), (100, 10), (10_000, 10))
@@ -49,8 +51,8 @@ class Partition:
 
     def take(self, places: Iterable[Place]) -> float:
         """Take events in steps. Returns the seconds of CPU that they took."""
-        took = 0.0
-        waiting = iter(places)
+        took, waiting, collector = 0.0, iter(places), gc.get_threshold()
+        gc.set_threshold(*COLLECTOR)
         while step := list(islice(waiting, STEP)):
             now = time.time_ns() // 1_000_000
             records = [
@@ -63,6 +65,7 @@ class Partition:
             while self._task.unfinished:
                 self._commit([], now)
             took += time.process_time() - began
+        gc.set_threshold(*collector)
         return took
 
     def _commit(self, records: Sequence[Record], now: int) -> None:

@@ -92,7 +92,6 @@ def _sink(watch: Watch, writer: str, place: str, broker: str, topic: str, size: 
     from sequitur.spark.session import spark_session
     from stores.sinks import open_sink
     from stores.sinks.by_url import needs_spark
-    from stores.sinks.distributed import DistributedSink
 
     cluster = _CLUSTER if writer in ON_CLUSTER else {}
     spark = spark_session("bench", delta=needs_spark(place), settings=cluster)
@@ -109,17 +108,17 @@ def _sink(watch: Watch, writer: str, place: str, broker: str, topic: str, size: 
             return applied
 
         setattr(sink, "apply", watched)  # noqa: B010
-        if isinstance(sink, DistributedSink):
-            on_executors = sink.apply_distributed
+        for name in ("apply_distributed", "apply_frame"):
+            if on_executors := getattr(sink, name, None):
 
-            def watched_too(*given: Any) -> Any:
-                began = time.monotonic()
-                applied = on_executors(*given)
-                watch.end(applied.applied, began, [])
-                return applied
+                def watched_too(*given: Any, write: Any = on_executors) -> Any:
+                    began = time.monotonic()
+                    applied = write(*given)
+                    watch.end(applied.applied, began, [])
+                    return applied
 
-            setattr(sink, "apply_distributed", watched_too)  # noqa: B010
-        large = sys.maxsize if writer == "driver" else None
+                setattr(sink, name, watched_too)
+        large = {"driver": sys.maxsize, "executors": 1}.get(writer)
         settings = Settings(broker, [topic], folder, size, large=large)
         materialize(spark, sink, settings, watch.done, Report(broker, [topic]))
     spark.stop()

@@ -33,7 +33,7 @@ def run(options: Options, console: Console) -> int:
     for leftover in (options.folder / "data", options.folder / "logs"):
         shutil.rmtree(leftover, ignore_errors=True)
     kept = options.folder / "results-spark.json"
-    results = load(kept)
+    results = load(kept, machine.checkout())
     measured: dict[str, Result] = {}
 
     def keep(result: Result) -> None:

@@ -47,7 +47,7 @@ def place(kind: str, folder: Path) -> Iterator[str]:
         match kind:
             case "sqlite":
                 yield f"sqlite:///{folder}/read.db"
-            case "delta":
+            case "delta" | "delta driver" | "delta executors":
                 yield f"delta:///{folder}/delta"
             case "delta append":
                 yield f"{folder}/delta"
@@ -73,6 +73,15 @@ WRITERS = {
 """Subject → how `bench.spark.program` is to write; other subjects are called as it calls them."""
 
 
+ON_CLUSTER = {
+    "PostgreSQL, the driver alone": "driver",
+    "PostgreSQL, by executors": "executors",
+    "Delta Lake, the driver alone": "delta driver",
+    "Delta Lake, by executors": "delta executors",
+}
+"""What is measured on a cluster → how a place is called, and how `bench.spark.program` writes."""
+
+
 def measured(bench: Bench, subject: str, topic: str, records: int, size: int) -> dict[str, Any]:
     """Let a program write a topic's records in batches of `size`; what it says of them.
 
@@ -81,7 +90,7 @@ def measured(bench: Bench, subject: str, topic: str, records: int, size: int) ->
     log = bench.folder / "logs" / f"spark-{subject.replace(' ', '-')}-{uuid4().hex[:6]}.log"
     with place(subject, bench.folder / "data") as where:
         arguments = (
-            WRITERS.get(subject, subject),
+            WRITERS.get(subject, subject.removeprefix("delta ")),
             where,
             bench.cluster.broker,
             topic,

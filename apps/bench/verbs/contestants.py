@@ -29,7 +29,7 @@ class Contestant:
     missing: Callable[[], str | None] = nothing
 
 
-SEQUITUR = Contestant("sequitur", "Sequitur", lambda: worker("bench.topologies.verbs"), TABLES[:2])
+SEQUITUR = Contestant("sequitur", "Sequitur", lambda: worker("bench.topologies.verbs"))
 
 
 def _kafka_streams(grace: int, versioned: bool) -> Contestant:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
-from bench import report
+from bench import machine, report
 from bench.bench import Bench
 from bench.cluster import Cluster
 from bench.engine import broker_of, measure, problems
@@ -28,7 +28,7 @@ def run(options: Options, console: Console) -> int:
     for leftover in (options.folder / "data", options.folder / "logs"):
         shutil.rmtree(leftover, ignore_errors=True)
     kept = options.folder / "results-verbs.json"
-    results = load(kept)
+    results = load(kept, machine.checkout())
     measured: dict[str, Result] = {}
 
     def keep(result: Result) -> None:
@@ -64,8 +64,7 @@ departures by aircraft and day, the mean delay of departures by airport and hour
 and the weather at each departure, which is the latest report at or before it. A row is wrong where
 it is not what pandas makes of the same year by `groupby` and `merge_asof`, or missing, or should
 not be there. Records are stamped with the events' own times, reports a millisecond early, so that
-they precede the departures of their minute. A dash: not measured, since there is no such verb
-yet."""
+they precede the departures of their minute. A dash: not measured."""
 _TAIL = """\
 ## The peers
 

@@ -41,7 +41,8 @@ def rows_of(records: Iterable[Message]) -> Rows:
         if isinstance(value, dict) and "changes" in value:
             for change in value["changes"]:
                 name, start = change["key"].values()
-                found[name, _ms(datetime.fromisoformat(start))] = change["values"]["value"]
+                at = start if isinstance(start, int) else _ms(datetime.fromisoformat(start))
+                found[name, at] = change["values"]["value"]
             continue
         name, _, number = (record.key() or b"").decode().rpartition(" ")
         if isinstance(value, dict):

@@ -9,8 +9,6 @@ from nicegui import ui
 
 from sequitur.console.site import Site
 from topology.diagnostics.explain.remedies import quoted
-from topology.faust.cli.answering import reason_of
-from topology.faust.kafka.clients import connection
 from topology.model.printable import printable
 
 Done = tuple[bool, str]
@@ -135,7 +133,7 @@ class Dialog:
         try:
             done, text = await self._site.reader.act(who, work)
         except Exception as error:
-            done, text = False, reason_of(error, connection(self._site.app)["bootstrap_servers"])
+            done, text = False, self._site.reason(error)
         lines = text.split("\n")
         more = [f"… and {len(lines) - _LINES} more lines"] if len(lines) > _LINES else []
         self.said.set_text("\n".join([*(printable(each, 400) for each in lines[:_LINES]), *more]))

@@ -10,9 +10,11 @@ from topology.model.printable import printable
 
 Points = Sequence[tuple[float, float]]
 """(seconds since 1970, value), in order."""
-_BAR = (
+_GREY = "#808080"
+"""What is read on white and on black."""
+BAR = (
     '<q-td :props="props" style="width: 70%">'
-    '<div class="bar" v-if="props.row.count" :style="{width: props.row.width}"></div></q-td>'
+    '<div class="bar" v-if="props.row.count != 0" :style="{width: props.row.width}"></div></q-td>'
 )
 
 
@@ -31,7 +33,7 @@ def bars(title: str, counts: Iterable[tuple[str, float]], head: str = "lateness"
         for name, count in found
     ]
     heads = {"range": head, "count": "events", "bar": ""}
-    text_table(title, heads, rows, numbers=("count",)).add_slot("body-cell-bar", _BAR)
+    text_table(title, heads, rows, numbers=("count",)).add_slot("body-cell-bar", BAR)
 
 
 def line_chart(title: str, lines: Callable[[], Mapping[str, Points]]) -> None:
@@ -52,13 +54,16 @@ def line_chart(title: str, lines: Callable[[], Mapping[str, Points]]) -> None:
 def options(title: str, lines: Mapping[str, Points]) -> dict[str, Any]:
     """What ECharts draws."""
     return {
-        "title": {"text": printable(title, 80), "textStyle": {"fontSize": 13, "color": "#888"}},
+        "title": {"text": printable(title, 80), "textStyle": {"fontSize": 13, "color": _GREY}},
         "animation": False,
-        "legend": {"top": 22, "textStyle": {"color": "#888"}},
+        "legend": {"top": 24, "left": 0, "textStyle": {"color": _GREY}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
         "grid": {"left": 60, "right": 20, "top": 60, "bottom": 30},
-        "xAxis": {"type": "time"},
-        "yAxis": {"type": "value", "minInterval": 1},
+        "xAxis": {"type": "time", "axisLabel": {"color": _GREY}},
+        "yAxis": {
+            "type": "value", "minInterval": 1, "axisLabel": {"color": _GREY},
+            "splitLine": {"lineStyle": {"color": _GREY, "opacity": 0.3}},
+        },
         "series": [
             {
                 "name": printable(name, 40), "type": "line", "showSymbol": False, "step": "end",

@@ -74,8 +74,13 @@ class Reader:
         if task is None:
             task = asyncio.create_task(self._answer(name, question))
             self._running[name] = task
-            task.add_done_callback(lambda _: self._running.pop(name, None))
+            task.add_done_callback(lambda task: self._answered(name, task))
         return await asyncio.shield(task)
+
+    def _answered(self, name: str, task: asyncio.Task[Any]) -> None:
+        self._running.pop(name, None)
+        if not task.cancelled():
+            task.exception()  # it is looked at: whoever asked may have left
 
     def last(self, name: str) -> Any:
         """The last answer to a question, however old; None without one."""
@@ -101,7 +106,13 @@ class Reader:
 
     async def _answer(self, name: str, question: Callable[[Any], Awaitable[T]]) -> T:
         async def asked() -> T:
-            return await question(self.app)
+            try:
+                return await question(self.app)
+            except asyncio.CancelledError:
+                # A client ended as cancelled: that is not the page's end, which asks again.
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise
+                raise ConnectionError("what was asked for was cut off") from None
 
         began, acts = self._clock(), self._acts
         found = await self.there(asked())

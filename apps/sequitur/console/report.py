@@ -84,7 +84,10 @@ def form(
 def inputs_of(fields: Given) -> dict[str, Any]:
     """An input for each field."""
     with ui.row().classes("items-end"):
-        return {name: ui.input(label).props("dense") for name, label in fields.items()}
+        inputs = {name: ui.input(label).props("dense") for name, label in fields.items()}
+    for name, label in fields.items():
+        inputs[name].style(f"min-width: {max(10, len(label) * 0.6):.0f}rem")
+    return inputs
 
 
 def values_of(inputs: Mapping[str, Any]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from topology.faust.inspection import ViewCounts, views
@@ -19,14 +20,20 @@ class Situation(NamedTuple):
     Attributes:
         counts: of the views.
         group: who has which partition.
-        rates: view → events processed a second, since the look before; nothing at the first.
-        lags: view → for how many seconds something has not been done.
+        rates: of a view, events processed a second since the look before, nothing at the first; of
+            what comes, under `came(…)`.
+        lags: view, or a source's `came(…)` → for how many seconds something has not been done.
     """
 
     counts: ViewCounts
     group: ConsumerGroup
     rates: dict[str, float]
     lags: dict[str, float]
+
+
+def came(name: str) -> str:
+    """Under which there is the rate of what a view was given, or what of a source was re-keyed."""
+    return f"{name}\0came"
 
 
 class Samples:
@@ -51,17 +58,21 @@ class Samples:
             now: seconds of a clock that does not jump.
             date: seconds since 1970.
         """
-        there = {
-            (view.view, number): place
-            for view in counts.views
-            for number, place in view.positions.items()
+        places: dict[str, Mapping[Any, tuple[int, int]]] = {
+            **{view.view: view.positions for view in counts.views},
+            **{came(each.source): each.positions for each in counts.sources},
         }
+        there = {(name, at): place for name, of in places.items() for at, place in of.items()}
         self._lags.note({key: end for key, (_, end) in there.items()}, now)
-        lags = dict.fromkeys((view.view for view in counts.views), 0.0)
-        for (view, number), (position, _) in there.items():
-            lag = self._lags.of((view, number), position, now)
-            lags[view] = max(lags[view], round(lag[1], 1) if lag else 0.0)
+        lags = dict.fromkeys(places, 0.0)
+        for (name, at), (position, _) in there.items():
+            lag = self._lags.of((name, at), position, now)
+            lags[name] = max(lags[name], round(lag[1], 1) if lag else 0.0)
         done = {view.view: view.counts.processed for view in counts.views}
+        done |= {came(view.view): view.counts.received for view in counts.views}
+        done |= {
+            came(each.source): each.taken.read for each in counts.sources if each.taken is not None
+        }
         rates: dict[str, float] = {}
         if self._last is not None and now > self._last[0]:
             before, seconds = self._last[1], now - self._last[0]

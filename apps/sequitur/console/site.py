@@ -1,5 +1,6 @@
 """What all pages have: the app, who may act, what is read, and the frame around a page."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -22,6 +23,8 @@ from topology.model.printable import printable
 T = TypeVar("T")
 EVERY = 3.0
 """Seconds from one look to the next, while a browser looks."""
+SLOW = 15.0
+"""Seconds after which it is said that there is no answer yet."""
 PAGES = {
     "/": ("Overview",), "/gaps": ("Gaps",), "/stream": ("Stream",), "/failures": ("Failures",),
     "/lateness": ("Lateness",), "/audit": ("Audit",), "/read-store": ("Read store", "read-store"),
@@ -57,7 +60,6 @@ class Site:
         """The frame of a page: its head, the ways to the others, and the main part."""
         ui.page_title(f"{title} · {self.topology.name} · Sequitur")
         ui.add_css(STYLE)
-        ui.colors(primary="#1d5fa8")
         ui.add_head_html(FOCUS)
         with ui.header().classes("items-center q-py-sm"), ui.element("nav") as nav:
             nav.props('aria-label="Pages"').classes("row items-center q-gutter-md")
@@ -72,6 +74,10 @@ class Site:
             with ui.element("h1"):
                 ui.label(title)
             yield
+
+    def reason(self, error: Exception) -> str:
+        """Why there is no answer, in words."""
+        return reason_of(error, connection(self.app)["bootstrap_servers"])
 
     def _who(self) -> None:
         session = self.session()
@@ -95,14 +101,18 @@ class Site:
         A trouble is said in place of the answer, and the next look is tried all the same.
         """
         said = ui.label("reading …").props('role="status"')
-        body, shown = ui.element("div"), list[T]()
+        body, shown = ui.element("div").classes("full-width"), list[T]()
 
         async def look() -> None:
+            asked = asyncio.ensure_future(self.reader.ask(name, question))
             try:
-                found = await self.reader.ask(name, question)
+                await asyncio.wait([asked], timeout=SLOW)
+                if not asked.done() and shown:
+                    said.set_text("There is no answer yet: what is shown is older.")
+                    said.set_visibility(True)
+                found = await asked
             except Exception as error:
-                reason = reason_of(error, connection(self.app)["bootstrap_servers"])
-                said.set_text(f"Not known at the moment: {printable(reason, 400)}")
+                said.set_text(f"Not known at the moment: {printable(self.reason(error), 400)}")
                 said.classes(add="bad").set_visibility(True)
                 return
             said.set_visibility(False)
@@ -149,7 +159,7 @@ def text_table(
     rows = [{"row": number, **row} for number, row in enumerate(rows)]
     made = ui.table(columns=columns, rows=rows, row_key="row").props("dense flat wrap-cells")
     made.props["aria-label"], made.props["role"] = title, "region"
-    made.classes("full-width isolated")
+    made.classes("full-width isolated").add_slot("no-data", "none")
     if link:
         made.add_slot(
             f"body-cell-{link}",

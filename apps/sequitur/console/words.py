@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from stores.db.urls import without_password
+from topology.diagnostics.explain.remedies import quoted
 
 Words = Sequence[str]
 PARTS = {
@@ -19,6 +20,11 @@ PARTS = {
 """Name of the option → its help."""
 Parts = Mapping[str, Sequence[Words]]
 """Name → the words of each one that the console was told of."""
+
+
+def short(words: Words) -> str:
+    """What a part is called on its page: a file without the folders that it is in."""
+    return quoted([each if "://" in each else each.rpartition("/")[2] for each in words])
 
 
 def words_of(text: str) -> Words:

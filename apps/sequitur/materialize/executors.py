@@ -1,12 +1,11 @@
 """Parts of a batch on Spark's executors: each task folds the records of its partitions."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from stores.sinks import OutputRecord
-from stores.sinks.distributed import Fold, FoldedPart
+from stores.sinks.distributed import Fold, FoldedPart, records_of
 
 _ROWS = pa.schema([("part", pa.binary()), ("value", pa.binary())])
 
@@ -34,9 +33,3 @@ def fold_on_executors(frame: DataFrame) -> Callable[[Fold], list[FoldedPart]]:
         return FoldedPart.parsed(zip(*found.to_pydict().values(), strict=True))
 
     return run
-
-
-def records_of(batch: pa.RecordBatch | pa.Table) -> Iterable[OutputRecord]:
-    """The records that Arrow columns hold."""
-    columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "offset", "value"))
-    return zip(*columns, strict=True)

@@ -13,12 +13,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sequitur.materialize.dead_rows import DeadRows
-from sequitur.materialize.executors import fold_on_executors, records_of
+from sequitur.materialize.executors import fold_on_executors
 from sequitur.materialize.report import Done, Report
 from sequitur.spark.errors import told
 from sequitur.spark.exceptions import SPARK_ERRORS
 from stores.sinks import Applied, Batch, OnDead, Sink, StoreError
-from stores.sinks.distributed import DistributedSink, NotDistributed
+from stores.sinks.distributed import (
+    DistributedSink,
+    FrameSink,
+    NotDistributed,
+    TasksFailed,
+    records_of,
+)
 from stores.sinks.records import check_batch
 from topology.model.printable import printable
 from topology.spark.batch_handler import BatchHandler, Stopped, read_topics, tell_dead
@@ -88,19 +94,27 @@ class Writer(BatchHandler):
 
     def _apply(self, frame: DataFrame, batch: Batch) -> Applied:
         sink = self.sink
-        if isinstance(sink, DistributedSink) and self.is_large and self.is_large(batch.number):
+        if self.is_large and self.is_large(batch.number):
             try:
-                return sink.apply_distributed(fold_on_executors(frame), batch, self.on_dead)
+                if isinstance(sink, FrameSink):
+                    return sink.apply_frame(frame, batch, self.on_dead)
+                if isinstance(sink, DistributedSink):
+                    return sink.apply_distributed(fold_on_executors(frame), batch, self.on_dead)
+            except TasksFailed as failed:
+                self._leave_executors(failed)
             except NotDistributed as reason:
                 log.info("batch %d is applied by the driver alone: %s", batch.number, reason)
             except SPARK_ERRORS as error:
-                self.is_large = None
-                log.warning(
-                    "the driver applies all batches until it is started again, since tasks on the "
-                    "executors failed; see that they have psycopg and reach the read store: %s",
-                    printable(told(error, {}), 2_000),
-                )
+                self._leave_executors(error)
         return sink.apply(records_of(frame.toArrow()), batch, self.on_dead)
+
+    def _leave_executors(self, error: Exception) -> None:
+        self.is_large = None
+        log.warning(
+            "the driver applies all batches until it is started again, since tasks on the "
+            "executors failed; see that they have what the read store needs, and reach it: %s",
+            printable(told(error, {}), 2_000),
+        )
 
 
 class BatchSizes:

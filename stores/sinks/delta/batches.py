@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
@@ -11,7 +12,7 @@ from stores.sinks.decoding import Mark, Stream
 from stores.sinks.delta.dead_rows import DEAD
 from stores.sinks.delta.journal import JournalEntry
 from stores.sinks.delta.store import PROGRESS, DeltaStore
-from stores.sinks.records import Batch, DeadRecord, OutputRecord
+from stores.sinks.records import Batch, DeadRecord, OnDead, OutputRecord, Position
 from stores.sinks.reduction import FEW, MANY, Reduction
 from stores.sinks.removed_offsets import has
 from stores.sinks.replacement import fold_replacement
@@ -23,6 +24,27 @@ KEPT_MARKS = 1_000_000
 
 FEW_STREAMS = 50_000
 """Up to which `_progress` is written whole: that takes half as long as to find the rows in it."""
+
+
+class BatchPlan(NamedTuple):
+    """What a batch is going to write, besides the journal.
+
+    tables: that have row changes. dead, moved: whether records are dead, and streams go on.
+    positions: after the batch. records: how many it has.
+    """
+
+    tables: Sequence[str]
+    dead: bool
+    moved: bool
+    positions: Mapping[tuple[str, int], Position]
+    records: int
+
+    @classmethod
+    def of(cls, reduction: Reduction, dead: Sequence[DeadRecord] = ()) -> Self:
+        """That of a batch which was folded here."""
+        tables = [name for name, rows in reduction.rows.items() if rows.values]
+        records = reduction.applied.records
+        return cls(tables, bool(dead), bool(reduction.moved), reduction.positions, records)
 
 
 class DeltaBatches(DeltaStore):
@@ -87,6 +109,14 @@ class DeltaBatches(DeltaStore):
         there = {*self._schema, *self._own}
         self._tables.look_ahead(self._folder(step) for step in self._entry.steps if step in there)
 
+    def _to_bury(self, dead: Iterable[DeadRecord], on_dead: OnDead | None) -> list[DeadRecord]:
+        """Those dead records that the store does not have yet; they are told."""
+        ahead = self._state.ahead.get(DEAD.name, {})
+        found = [d for d in dead if d.offset >= ahead.get((d.topic, d.partition), 0)]
+        if found and on_dead is not None:
+            on_dead(found)
+        return found
+
     def _make_tables(self, schema: Schema) -> None:
         columns: dict[str, dict[str, Kind]] = {}
         for table, column in schema.added:
@@ -100,14 +130,13 @@ class DeltaBatches(DeltaStore):
 
     def _begin(
         self,
-        reduction: Reduction,
-        dead: list[DeadRecord],
+        plan: BatchPlan,
         batch: Batch | None,
         replacing: Sequence[OutputRecord] = (),
     ) -> JournalEntry:
         """Note what is about to be written. Replaced streams leave the positions where they are."""
-        steps = [name for name, rows in reduction.rows.items() if rows.values]
-        for table, needed in ((DEAD, bool(dead)), (PROGRESS, bool(reduction.moved))):
+        steps = list(plan.tables)
+        for table, needed in ((DEAD, plan.dead), (PROGRESS, plan.moved)):
             if needed:
                 steps.append(table.name)
                 if table.name not in self._own:
@@ -118,8 +147,8 @@ class DeltaBatches(DeltaStore):
         batches = {}
         if batch is not None:
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            batches[batch.query] = (batch.number, at, reduction.applied.records)
-        after = self._state if replacing else self._state.moved(reduction.positions, batches)
+            batches[batch.query] = (batch.number, at, plan.records)
+        after = self._state if replacing else self._state.moved(plan.positions, batches)
         entry = JournalEntry(
             self._entry.version + 1, steps, self._state, after, replacing=replacing
         )
@@ -136,9 +165,9 @@ class DeltaBatches(DeltaStore):
         self._save_dead(entry, dead)
         self._save_progress(entry, reduction)
         self._state = entry.after
-        self._keep(reduction, dead)
-        if dead:
-            self._remove(self._dead_rows.too_many(self.keep_dead))
+        for stream in reduction.moved:
+            self._marks[stream] = reduction.marks[stream]
+        self._bury(dead)
 
     def _carry_out(self, entry: JournalEntry) -> None:
         """Do what is left of a switch or of a replacement of streams."""
@@ -183,12 +212,12 @@ class DeltaBatches(DeltaStore):
         self._notes.write(entry)
         self._entry = entry
 
-    def _keep(self, reduction: Reduction, dead: list[DeadRecord]) -> None:
-        """Remember what was written."""
-        for stream in reduction.moved:
-            self._marks[stream] = reduction.marks[stream]
+    def _bury(self, dead: list[DeadRecord]) -> None:
+        """Remember dead records that were written, and remove what are too many."""
         if self._dead is not None:
             self._dead.update(d[:3] for d in dead)
+        if dead:
+            self._remove(self._dead_rows.too_many(self.keep_dead))
 
 
 def _progress(marks: Mapping[Stream, Mark]) -> pa.Table:

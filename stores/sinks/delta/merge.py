@@ -52,24 +52,45 @@ def merge_sql(
     return " ".join(parts)
 
 
-def insert_sql(target: str, view: str, table: TableState, plan: MergePlan) -> str:
+def insert_sql(
+    target: str, view: str, table: TableState, plan: MergePlan, *, few: bool = True
+) -> str:
     """An INSERT of upserts that fails, with THERE, where the table has one of the rows.
 
-    It looks and writes in one transaction, as a MERGE does, but as one job and without a shuffle.
+    It looks and writes in one transaction, as a MERGE does, but as one job, and where the rows are
+    `few` without a shuffle.
     """
     names = [quoted(column) for column in (*table.key, *plan.columns)]
     keys = _keys(table)
     values = [
         typed(f"s.v{number}", table.columns[column]) for number, column in enumerate(plan.columns)
     ]
-    # The batch goes to where the table's files are read, of which only the keys are.
+    # A few rows go to where the table's files are read, of which only the keys are.
+    hint = "/*+ BROADCAST(s) */ " if few else ""
     there = (
-        f"SELECT /*+ BROADCAST(s) */ if(count(*) = 0, true, raise_error('{THERE}')) "
+        f"SELECT {hint}if(count(*) = 0, true, raise_error('{THERE}')) "
         f"FROM {target} AS t JOIN {view} AS s ON {_same(table, plan.bounds)}"
     )
     return (
         f"INSERT INTO {target} ({', '.join(names)}) "
         f"SELECT {', '.join([*keys, *values])} FROM {view} AS s WHERE ({there})"
+    )
+
+
+def behind_sql(target: str | None, view: str, limit: int) -> str:
+    """The streams that the target has further than where they begin, or that are there twice."""
+    if target is None:
+        found = f"SELECT *, CAST(NULL AS BIGINT) AS epoch, 0L AS sequence FROM {view}"
+    else:
+        found = (
+            f"SELECT s.*, p.epoch, p.sequence FROM {view} AS s LEFT JOIN {target} AS p "
+            "ON p.topic = s.k0 AND p.view = s.k1 AND p.stream = s.k2"
+        )
+    first = "min(IF(first_epoch IS NULL, NULL, struct(first_epoch, first_sequence)))"
+    last = "max(IF(epoch IS NULL, NULL, struct(epoch, sequence)))"
+    return (
+        "SELECT k0, k1, k2, max(epoch) AS epoch, max(sequence) AS sequence, count(*) AS times "
+        f"FROM ({found}) GROUP BY k0, k1, k2 HAVING times > 1 OR {last} >= {first} LIMIT {limit}"
     )
 
 

@@ -108,9 +108,14 @@ def _array(values: Sequence[Any], kind: Kind) -> Any:
         values = [None if value is None else _text(value) for value in values]
     elif kind is datetime or kind is date:
         values = [None if value is None else number_of(value) for value in values]
+    return pa.array(values, arrow_type(kind))
+
+
+def arrow_type(kind: Kind) -> Any:
+    """The type that a batch has values of a kind in."""
     if isinstance(kind, Digits):
-        return pa.array(values, pa.decimal128(kind.precision, kind.scale))
-    return pa.array(values, _ARROW[kind])
+        return pa.decimal128(kind.precision, kind.scale)
+    return _ARROW[kind]
 
 
 def number_of(value: date) -> int:

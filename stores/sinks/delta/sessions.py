@@ -13,8 +13,10 @@ ROWS_A_FILE = 50_000
 
 _SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "1",
-    # The rows come from this process and are the same however often they are looked at.
+    # The rows come from this process, or are folded by pure code from records that do not change:
+    # they are the same however often they are looked at, also where Spark has to make them again.
     "spark.databricks.delta.merge.materializeSource": "none",
+    "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
 }
 _WRITING = {
     **_SETTINGS,

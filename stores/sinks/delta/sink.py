@@ -12,12 +12,12 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Self, TypeVar
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from stores.sinks.dead_limit import DeadCount, Removal, StoredDead
 from stores.sinks.delta import shadow_tables
-from stores.sinks.delta.batches import DeltaBatches
-from stores.sinks.delta.dead_rows import DEAD
+from stores.sinks.delta.batches import BatchPlan
+from stores.sinks.delta.distributed import DistributedBatches
 from stores.sinks.delta.journal import JournalEntry, Switch
 from stores.sinks.delta.merge import quoted, selected
 from stores.sinks.delta.numbered_files import VersionConflict
@@ -44,7 +44,7 @@ ATTEMPTS = 5
 T = TypeVar("T")
 
 
-class DeltaSink(DeltaBatches):
+class DeltaSink(DistributedBatches):
     """A `Sink` into the folder at `folder`, on any file system that Spark knows.
 
     tables: declared tables, made at once. shadow: whose tables are written. spark: a session with
@@ -76,6 +76,12 @@ class DeltaSink(DeltaBatches):
             found = list(records)
             return self._written_by(lambda: self._apply(found, batch, on_dead))
 
+    def apply_frame(
+        self, frame: DataFrame, batch: Batch | None = None, on_dead: OnDead | None = None
+    ) -> Applied:
+        """See `FrameSink.apply_frame`."""
+        return self._written_by(lambda: self._apply_frame(frame, batch, on_dead))
+
     def _written_by(self, work: Callable[[], T]) -> T:
         """Do it, again where somebody else was quicker to write the next entry."""
         for _ in range(ATTEMPTS):
@@ -94,12 +100,9 @@ class DeltaSink(DeltaBatches):
             positions = {at: replace(position) for at, position in state.positions.items()}
             reduction = Reduction(self._read_schema(), self, positions, ahead=state.ahead)
             reduction.fold(records)
-            ahead = state.ahead.get(DEAD.name, {})
-            dead = [d for d in reduction.dead if d.offset >= ahead.get((d.topic, d.partition), 0)]
-            if dead and on_dead is not None:
-                on_dead(dead)
+            dead = self._to_bury(reduction.dead, on_dead)
             self._make_tables(reduction.schema)
-            entry = self._begin(reduction, dead, batch)
+            entry = self._begin(BatchPlan.of(reduction, dead), batch)
             self._write(entry, reduction, dead)
         return reduction.applied
 
@@ -121,7 +124,7 @@ class DeltaSink(DeltaBatches):
                 )
             reduction = fold_replacement(self._read_schema(), records)
             self._make_tables(reduction.schema)
-            entry = self._begin(reduction, [], None, records)
+            entry = self._begin(BatchPlan.of(reduction), None, records)
             self._write(entry, reduction, [])
         return reduction.applied
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from stores.sinks.columns import Kind
 from stores.sinks.delta.catalog import declared, is_plain
 from stores.sinks.delta.files import HadoopFiles
-from stores.sinks.delta.merge import APP, THERE, insert_sql, merge_sql, quoted
+from stores.sinks.delta.merge import APP, THERE, behind_sql, insert_sql, merge_sql, quoted
 from stores.sinks.delta.rows import UPSERT, MergePlan, source
 from stores.sinks.delta.sessions import Sessions
 from stores.sinks.row_changes import TableChanges
@@ -114,7 +114,13 @@ class DeltaTables:
         self._spark.sql(f"ALTER TABLE {self.at(name)} ADD COLUMNS ({added})")
 
     def merge(self, name: str, table: TableState, rows: TableChanges, version: int) -> None:
-        """Apply row changes in one commit that carries a version; see `run`.
+        """Apply row changes in one commit that carries a version; see `run`."""
+        self.merge_rows(name, table, *source(table, rows), version)
+
+    def merge_rows(
+        self, name: str, table: TableState, records: Any, plan: MergePlan, version: int
+    ) -> None:
+        """Apply the rows of an Arrow table or a data frame, as `source` makes them; see `merge`.
 
         It is an INSERT while a table only grows, as far as can be foreseen, and a MERGE otherwise.
         """
@@ -122,7 +128,6 @@ class DeltaTables:
         if object in {*table.key.values(), *table.columns.values()}:
             found = self.look(name)
             types = {f.name: f.dataType.simpleString() for f in found.schema} if found else {}
-        records, plan = source(table, rows)
         grows = not self._merges.get(name, 1) and plan.ops == {UPSERT} and not types
         if grows and self._inserted(name, table, records, plan, version):
             return
@@ -138,10 +143,11 @@ class DeltaTables:
         self, name: str, table: TableState, records: Any, plan: MergePlan, version: int
     ) -> bool:
         """Add rows that are all new, in one commit that carries a version; whether they are."""
-        session = self._sessions.writing
+        few = not isinstance(records, DataFrame)
+        session = self._sessions.writing if few else self._spark
         with self._view(session, records) as view:
             try:
-                self.run(insert_sql(self.at(name), view, table, plan), version, session)
+                self.run(insert_sql(self.at(name), view, table, plan, few=few), version, session)
             except (PySparkException, Py4JJavaError) as error:
                 if THERE not in str(error):
                     raise
@@ -151,9 +157,18 @@ class DeltaTables:
 
     @contextmanager
     def _view(self, session: SparkSession, records: Any) -> Iterator[str]:
-        """The name of the rows of an Arrow table in a session."""
+        """The name of the rows of an Arrow table in a session, or of a data frame of another."""
         self._views += 1
         view = f"sequitur_{self._views}"
+        if isinstance(records, DataFrame):
+            # The sinks of one process share these names.
+            view = f"{view}_{id(self):x}"
+            records.createOrReplaceGlobalTempView(view)
+            try:
+                yield f"global_temp.{view}"
+            finally:
+                session.catalog.dropGlobalTempView(view)
+            return
         session.createDataFrame(records).createOrReplaceTempView(view)
         try:
             yield view
@@ -199,6 +214,15 @@ class DeltaTables:
         """The rows of a table that have the columns of a row of an Arrow table."""
         frame = self._spark.createDataFrame(wanted)
         return self.frame(name).join(frame, wanted.column_names, "inner")
+
+    def behind(self, name: str | None, streams: DataFrame, limit: int) -> list[Any]:
+        """The streams that a table has further than where a batch begins, or that came twice.
+
+        name: None where there is no table. streams: as `STAGED_STREAMS`. Each row: its key, the
+        epoch and sequence that the table has, and how often it came.
+        """
+        with self._view(self._spark, streams) as view:
+            return self.query(behind_sql(None if name is None else self.at(name), view, limit))
 
     def copy(self, name: str, to: str, version: int) -> None:
         """Make a table the same as another one, in one commit that carries a version."""

@@ -63,12 +63,13 @@ class SqlSink:
     ) -> Applied:
         """See `Sink.apply`."""
         with gc_paused():
-            in_order = sorted(records, key=itemgetter(0, 1, 2))
+            records = list(records)
             try:
-                return self._apply(in_order, batch, on_dead)
+                return self._apply(records, batch, on_dead)
             except DataRefused:
-                if not in_order:
+                if not records:
                     raise
+                in_order = sorted(records, key=itemgetter(0, 1, 2))
                 return self._apply_apart(in_order, batch, on_dead)
 
     def _apply_apart(

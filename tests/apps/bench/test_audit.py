@@ -2,6 +2,7 @@ import orjson
 import pytest
 
 from bench.audit import Audit, audit
+from bench.scenarios.upsert import changes
 from bench.workload import body
 
 
@@ -41,3 +42,14 @@ def test_row_changes_are_audited_by_their_own_stream_and_sequence() -> None:
         for sequence in (1, 2)
     ]
     assert audit(changes, {"7": 2}).problem() == ""
+
+
+def test_row_changes_are_looked_at_where_they_are_known() -> None:
+    def record(sequence: int, **values: object) -> bytes:
+        right = [{**each, "values": {**each["values"], **values}} for each in changes(7, sequence)]  # type: ignore[dict-item]
+        return orjson.dumps({"stream": "7", "sequence": sequence, "changes": right})
+
+    assert audit([record(1), record(2)], {"7": 2}, changes).problem() == ""
+    found = audit([record(1), record(2, amount=12.6)], {"7": 2}, changes)
+    assert found.problem() == "1 records with other row changes"
+    assert audit([record(1, seq=2)], {"7": 1}).problem() == ""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import machine
 from bench.__main__ import main
 from bench.results import load
 from tests.conftest import BrokerAddress
@@ -21,7 +22,7 @@ def test_a_small_run_measures_audits_and_writes_the_page(
     status = main(["engine", *arguments, "--folder", str(folder), "--page", str(page)])
     said = capsys.readouterr()
     assert status == 0, said.out + said.err
-    results = load(folder / "results.json")
+    results = load(folder / "results.json", machine.checkout())
     assert results["throughput"].subjects() == ["sequitur", "limit"]
     assert len(results["throughput"].samples) == 4
     assert results["upsert"].subjects() == ["sequitur"]

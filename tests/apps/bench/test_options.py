@@ -1,6 +1,6 @@
 import pytest
 
-from bench.__main__ import options
+from bench.__main__ import main, options
 from bench.engine import SCENARIOS
 from bench.peers.registry import PEERS
 from sequitur.local.home import ROOT
@@ -54,3 +54,11 @@ def test_the_verbs_have_all_movements_unless_told_otherwise() -> None:
     chosen = options(["verbs", "--scenario", "late,live"])
     assert (chosen.scenarios, chosen.events) == (["late", "live"], 655_867)
     assert chosen.page == ROOT / "docs" / "benchmarks-verbs.md"
+
+
+def test_a_page_of_the_docs_is_not_written_from_a_changed_checkout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bench.machine.changed", lambda: True)
+    assert main(["engine"]) == 1
+    assert "commit them, or write the page elsewhere" in capsys.readouterr().err

@@ -2,7 +2,7 @@ import pytest
 
 from bench import report
 from bench.engine import SCENARIOS
-from bench.goals import GOALS, verdicts
+from bench.goals import GOALS, verdicts, word
 from bench.results import Figure, Result, Sample
 
 
@@ -20,11 +20,11 @@ def facts(events: int) -> dict[str, str]:
 
 def measured(ours: float, events: int = 400_000) -> Result:
     samples = [
-        Sample("sequitur", {"exactly_once": ours}),
+        *(Sample("sequitur", {"exactly_once": each}) for each in (ours, ours, ours)),
         Sample("sequitur", {"at_least_once": 200_000.0}),
-        Sample("limit", {"exactly_once": 190_000.0}),
-        Sample("kafka-streams", {"exactly_once": 80_000.0}),
-        Sample("faust", {"at_least_once": 4_000.0}),
+        *(Sample("limit", {"exactly_once": 190_000.0}) for _ in range(3)),
+        *(Sample("kafka-streams", {"exactly_once": 80_000.0}) for _ in range(3)),
+        *(Sample("faust", {"at_least_once": 4_000.0}) for _ in range(3)),
         Sample("quix", {}, "it ended\nand this is its log"),
     ]
     return Result("throughput", facts(events), samples)
@@ -37,6 +37,20 @@ def test_goals_are_met_or_not_or_not_measured() -> None:
     assert words["exactly once, × stock Faust's at least once"] == "met"
     assert words["recovery from the changelog, rows/s"] == "not measured"
     assert len(words) == len(GOALS)
+
+
+@pytest.mark.parametrize(
+    ("each", "said"),
+    [
+        ([2.0, 2.1, 3.0], "met"),
+        ([1.9, 2.1, 2.2], "at the bound"),
+        ([1.7, 1.8, 2.0], "at the bound"),
+        ([1.0, 1.5, 1.9], "NOT met"),
+        ([2.5], "no verdict: measured once"),
+    ],
+)
+def test_what_repeats_do_not_agree_on_is_at_the_bound(each: list[float], said: str) -> None:
+    assert word(sorted(each)[len(each) // 2], each, lambda figure: figure >= 2) == said
 
 
 def test_a_trial_has_figures_and_no_verdict() -> None:

@@ -6,7 +6,7 @@ from bench.results import Figure, Result, Sample, load, percentile, save
 
 RESULT = Result(
     "throughput",
-    {"events": "5"},
+    {"events": "5", "Sequitur": "0.1.0 (a)"},
     [
         Sample("a", {"rate": 30.0}),
         Sample("b", {"rate": 10.0}),
@@ -35,13 +35,21 @@ def test_void_samples_are_told() -> None:
     assert RESULT.subjects() == ["a", "b", "c"]
 
 
+def test_each_repeat_has_the_values_that_came_in_it() -> None:
+    samples = [*RESULT.samples, Sample("a", {"cpu": 1.0}), Sample("b", {"rate": 4.0})]
+    turns = Result("throughput", {}, samples).turns()
+    assert [turn.ratio("a", "b", "rate") for turn in turns] == [3.0, 5.0, None]
+    assert [turn.figure("a", "cpu") for turn in turns] == [Figure(1.0, 1.0, 1.0, 1), None, None]
+
+
 def test_results_are_kept_from_run_to_run(tmp_path: Path) -> None:
     kept = tmp_path / "bench" / "results.json"
-    assert load(kept) == {}
+    assert load(kept, "0.1.0 (a)") == {}
     save(kept, [RESULT])
-    assert load(kept) == {"throughput": RESULT}
+    assert load(kept, "0.1.0 (a)") == {"throughput": RESULT}
+    assert load(kept, "0.1.0 (b)") == {}  # a page is of one commit
     kept.write_text("half a fi")
-    assert load(kept) == {}
+    assert load(kept, "0.1.0 (a)") == {}
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.0, 1), (0.5, 50), (0.99, 99), (1.0, 100)])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import machine
 from bench.__main__ import main
 from bench.results import load
 from bench.spark.stores import WRITERS
@@ -26,7 +27,7 @@ def test_a_small_run_measures_and_writes_the_page(
     status = main(["spark", *arguments])
     said = capsys.readouterr()
     assert status == 0, said.out + said.err
-    (result,) = load(folder / "results-spark.json").values()
+    (result,) = load(folder / "results-spark.json", machine.checkout()).values()
     assert result.subjects() == list(few)
     assert all(sample.values["rate"] > 0 for sample in result.samples)
     assert "| sink: SQLite |" in page.read_text()

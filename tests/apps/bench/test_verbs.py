@@ -102,18 +102,21 @@ def test_our_program_makes_the_tables_of_pandas_of_every_delivery(
     flights: Flights, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     job = Job("127.0.0.1:9", "moves", "out", "group", tmp_path)
-    told = {"TOPOLOGY": "verbs", "TABLES": ",".join(SEQUITUR.tables)}
+    told = {"TOPOLOGY": "verbs", "TABLES": ",".join(SEQUITUR.tables), "WEATHER": "weather"}
     for variable, value in (job.environment() | told).items():
         monkeypatch.setenv(variable, value)
     monkeypatch.delitem(sys.modules, "bench.topologies.verbs", raising=False)
     driver = TopologyTestDriver(import_module("bench.topologies.verbs").topology)
     for tail, message in flights.moved(DELIVERIES[name]):
         driver.pipe("moves", message, key=tail)
+    for origin, message in flights.reported(DELIVERIES[name]):
+        driver.pipe("weather", message, key=origin)
+    driver.advance(6)
     right = expected(flights)
     for table in SEQUITUR.tables:
         got = {
-            (tail, int(start.timestamp() * 1000)): row["value"]
-            for (tail, start), row in driver.table(table).items()
+            (name, at if isinstance(at, int) else int(at.timestamp() * 1000)): row["value"]
+            for (name, at), row in driver.table(table).items()
         }
         assert len(got) > 100
         assert wrong(right[table], got) == 0

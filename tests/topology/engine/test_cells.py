@@ -178,6 +178,20 @@ def test_a_cell_ahead_of_its_stream_s_progress_is_what_it_was_before() -> None:
     assert decode_cell(encode_cell(7, None, b"1"), 9) is None
 
 
+def test_a_cell_that_a_crash_left_ahead_is_written_anew_though_it_ends_as_it_was() -> None:
+    table, last = MemoryTable(), 0
+    table.write([(cell_key("s", "a"), encode_cell(7, b"1", None))])
+    stored = StoredCells(table, lambda _: last)
+    cells = Cells(stored, "s", {})
+    cells["a"] = 1
+    first = cells.changed()
+    cells = Cells(stored, "s", first)
+    del cells["a"]
+    table.write(stored.take("s", cells.changed(), 8)[0])
+    last = 8
+    assert dict(Cells(StoredCells(table, lambda _: last), "s", {})) == {}
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("", 1), (5, 1), ("x" * 1001, 1), ("a", float("nan")), ("a", object())]
 )  # fmt: skip

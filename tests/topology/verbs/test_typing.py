@@ -11,8 +11,10 @@ from sequitur.local.home import ROOT
 RIGHT = """
 from dataclasses import dataclass
 
-from topology import Inspector, Topology
-from topology.verbs import Row, count, events, mean, tumbling
+from topology import Inspector, Topology, park
+from topology.verbs import (
+    LookupRow, Row, as_of_sequence, as_of_time, count, events, mean, total, tumbling,
+)
 
 
 @dataclass
@@ -21,6 +23,20 @@ class Move:
     kind: str
     time: float
     delay: float
+    origin: str
+    saw: int
+
+
+@dataclass
+class Weather:
+    time: float
+    wind: float | None
+
+
+@dataclass
+class Flown:
+    move: Move
+    wind: float
 
 
 flights = Topology("flights")
@@ -35,7 +51,33 @@ def shown(row: Row[int]) -> str:
 
 
 days.fold(count(), name="flown", buffer=8).to_rows("flown", {"shown": shown})
-days.fold(mean(lambda delay: delay), name="delays").to_rows("delays")
+means = days.fold(mean(lambda delay: delay), name="delays").to_rows("delays")
+late = means.map(lambda row: row.value or 0.0).filter(lambda value: value > 15)
+late.fold(total(lambda value: value + 1), name="sums").to_rows("sums")
+late.by(lambda value: round(value)).fold(count(), name="sizes", error=park()).to_rows("sizes")
+
+reports = flights.source("weather", inspector=Inspector("origin", "number"))
+weather = events(flights, reports, of=Weather, time=lambda report: report.time)
+
+
+def with_wind(move: Move, report: Weather | None) -> Flown:
+    return Flown(move, 0.0 if report is None or report.wind is None else report.wind)
+
+
+wind = weather.filter(lambda report: report.wind is not None).latest(name="wind", buffer=16)
+found = moves.lookup(
+    wind, key=lambda move: move.origin, at=as_of_time(wait=7200, keep=86_400), merge=with_wind,
+    name="found",
+)
+found.to_rows("found", {"wind": lambda it: it.wind})
+windy = found.filter(lambda it: it.wind > 20).by(lambda it: it.move.origin)
+windy.fold(total(lambda it: it.wind), name="windy").to_rows("windy")
+seen = moves.lookup(
+    wind, key=lambda move: move.origin, at=as_of_sequence(left=lambda move: move.saw),
+    merge=lambda move, report: report, name="seen",
+)
+seen.map(lambda report: report.wind if report else None).to("seen")
+row: LookupRow[Flown]
 """
 WRONG = {
     'lambda move: move.kind == "OUT"': 'lambda move: move.sort == "OUT"',
@@ -43,6 +85,17 @@ WRONG = {
     "lambda move: move.time)": "lambda move: move.kind)",
     "Row[int]": "Row[str]",
     "buffer=8": 'buffer="8"',
+    "row.value or 0.0": "row.values or 0.0",
+    "value + 1": "value.tail",
+    "lambda value: round(value)": "lambda value: value",
+    "error=park()": "buffer=8",
+    "report: Weather | None)": "report: Weather)",
+    "def with_wind(move: Move": "def with_wind(move: Weather",
+    "key=lambda move: move.origin": "key=lambda move: move.delay",
+    "lambda it: it.wind > 20": "lambda it: it.speed > 20",
+    "lambda move: move.saw": "lambda move: move.origin",
+    "report.wind if report else None": "report.wind",
+    "report.wind is not None": "report.gust is not None",
 }
 
 

@@ -24,7 +24,7 @@ from topology.diagnostics.explain.stream_context import (
     StreamContext,
 )
 from topology.diagnostics.explain.stream_place import StreamPlace
-from topology.diagnostics.explain.stream_text import account_text
+from topology.diagnostics.explain.stream_text import account_facts, account_line, account_text
 from topology.diagnostics.explain.tables_text import gaps_text, tally_text
 from topology.diagnostics.explain.tally import (
     PartitionTally,
@@ -53,6 +53,8 @@ __all__ = [
     "ViewTally",
     "WaitingStreams",
     "account",
+    "account_facts",
+    "account_line",
     "account_text",
     "came_apart",
     "came_since",

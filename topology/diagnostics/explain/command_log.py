@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topology.diagnostics.explain.columns import columns
-from topology.diagnostics.explain.times import lasting
+from topology.diagnostics.explain.times import lasting, since
 from topology.engine.commands.command import Command
 from topology.model.counted import counted
 from topology.model.printable import printable
@@ -40,6 +40,34 @@ class CommandRecord:
         words = [self.name, *([self.stream] if self.stream else [])]
         words += [str(self.sequence)] if self.sequence is not None else []
         return printable(" ".join(words), 60)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFilter:
+    """Which commands. id: the beginning of it. reason: a text in why it was given, or in what came
+    of it. since, until: given at this time or later, and before (ms).
+    """
+
+    id: str = ""
+    stream: str = ""
+    reason: str = ""
+    since: int | None = None
+    until: int | None = None
+
+    def takes(self, told: CommandRecord) -> bool:
+        """Whether a command is one of them."""
+        late = self.since is None or told.given >= self.since
+        return (
+            told.id.startswith(self.id)
+            and self.stream in ("", told.stream)
+            and (self.reason in told.why or self.reason in told.message)
+            and late
+            and (self.until is None or told.given < self.until)
+        )
+
+
+ALL = CommandFilter()
+"""Whatever there is."""
 
 
 def pending_command(command: Command, given: int) -> CommandRecord:
@@ -91,6 +119,17 @@ def commands_text(found: Sequence[CommandRecord], now: int, unseen: Iterable[str
     pending = sum(1 for each in found if each.state == WAITS)
     lines.append(f"{counted(len(found), 'command')}, {pending} waiting")
     return "\n".join([*lines, *unseen])
+
+
+def command_text(told: CommandRecord, now: int) -> str:
+    """Everything that is known of a command."""
+    facts = {
+        "id": told.id, "command": told.line, "view": told.view, "by": told.who,
+        "given": since(now, told.given) if told.given else "?", "why": told.why or "not said",
+        "state": told.state, "since": since(now, told.when) if told.when else "",
+        "answer": told.message,
+    }  # fmt: skip
+    return "\n".join(f"{name}: {printable(text, 4000)}" for name, text in facts.items() if text)
 
 
 def _line(told: CommandRecord, now: int) -> Sequence[str]:

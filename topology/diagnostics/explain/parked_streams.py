@@ -50,12 +50,14 @@ class ParkedStreams:
             for each in self.streams
         ]
 
-    def older(self, seconds: float, reason: str = "") -> "ParkedStreams":
-        """Those that have waited for as long, and whose reason has the text."""
+    def older(self, seconds: float, reason: str = "", stream: str = "") -> "ParkedStreams":
+        """Those that have waited for as long, and whose reason has the text; or the one stream."""
         mine = [
             each
             for each in self.streams
-            if self.now - each.since >= seconds * 1000 and reason in (each.reason or "")
+            if self.now - each.since >= seconds * 1000
+            and reason in (each.reason or "")
+            and stream in ("", each.stream)
         ]
         return ParkedStreams(self.now, mine, self.unseen)
 

@@ -1,6 +1,6 @@
 """What each source brought, and whether what was re-keyed is what was read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from topology.diagnostics.explain.bad_news import MALFORMED, PLACES, Trouble
 from topology.engine.intake import IntakeCounts
@@ -19,7 +19,8 @@ class SourceTotals:
     views' input, by the views that read together. unkeyed, unread: offsets that are left in the
     one and the other. wrong: what does not add up, None if all does. sample: why a message of it
     was malformed lately, None where that is not known. routed: whether it is what a stage routes;
-    unknown messages of that are those without a destination.
+    unknown messages of that are those without a destination. positions: partition of the source's
+    topics → (the offset that is re-keyed next, its end); nothing where none has to be.
     """
 
     source: str
@@ -30,6 +31,7 @@ class SourceTotals:
     wrong: str | None
     sample: str | None = None
     routed: bool = False
+    positions: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def named(self) -> str:

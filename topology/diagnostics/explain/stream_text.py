@@ -17,8 +17,26 @@ from topology.model.printable import printable
 _WIDTH = 16
 
 
+_Facts = Iterator[tuple[str, Sequence[str]]]
+"""(label, lines)."""
+
+
 def account_text(found: Account) -> str:
     """Write an account: its cause in a line, then what is known, comes next and would help.
+
+    Args:
+        found: as `explain` gives it.
+    """
+    lines = [account_line(found)]
+    for name, texts in account_facts(found):
+        for text in texts:
+            lines.append(f"  {name:<{_WIDTH}}{text}")
+            name = ""
+    return "\n".join(lines)
+
+
+def account_line(found: Account) -> str:
+    """Say what the cause is.
 
     Args:
         found: as `explain` gives it.
@@ -35,17 +53,17 @@ def account_text(found: Account) -> str:
     if found.lane is not None:
         own, lane = split_lane(found.stream)
         whose = f"stream {printable(own)}, lane {printable(repr(lane))},"
-    lines = [f"{whose} in view {found.view}: {what}"]
-    facts = (*_progress(found), *_set_aside(found), *_surroundings(found), *_outlook(found))
-    for name, texts in facts:
-        for text in texts:
-            lines.append(f"  {name:<{_WIDTH}}{text}")
-            name = ""
-    return "\n".join(lines)
+    return f"{whose} in view {found.view}: {what}"
 
 
-_Facts = Iterator[tuple[str, Sequence[str]]]
-"""(label, lines)."""
+def account_facts(found: Account) -> _Facts:
+    """Say what is known, comes next and would help: labels, and lines of each.
+
+    Args:
+        found: as `explain` gives it.
+    """
+    for part in (_progress, _set_aside, _surroundings, _outlook):
+        yield from part(found)
 
 
 def _progress(found: Account) -> _Facts:

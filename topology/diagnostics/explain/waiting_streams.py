@@ -31,10 +31,12 @@ class WaitingStreams:
 
     Attributes:
         rows: what there is of the view as a whole: those that `of_counts` wants.
+        notes: rows of notes of events that wait in memory only.
     """
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
+        self.notes: dict[bytes, bytes] = {}
         self._progress: dict[str, bytes] = {}
         self._sequences: defaultdict[str, set[int]] = defaultdict(set)
         self._notes: dict[bytes, list[tuple[str, int]]] = {}
@@ -58,9 +60,11 @@ class WaitingStreams:
             if of_waiting(key, b""):
                 self._hold(*split_buffer_key(key), held=value is not None)
         elif kind == NOTES[0]:
+            self.notes.pop(key, None)
             for stream, sequence in self._notes.pop(key, ()):
                 self._note(stream, sequence, -1)
             if value is not None:
+                self.notes[key] = value
                 self._notes[key] = [(each.stream, each.sequence) for each in decode_note(value)]
                 for stream, sequence in self._notes[key]:
                     self._note(stream, sequence, 1)

@@ -66,6 +66,11 @@ class Cells(MutableMapping[str, Any]):
         self._live.pop(key, None)
         self._gone.add(key)
 
+    def clear(self) -> None:
+        """Leave nothing; the general one would sort all keys for each of them."""
+        for key in list(self):
+            del self[key]
+
     def __contains__(self, key: object) -> bool:
         if key in self._live:
             return True

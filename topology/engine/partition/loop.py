@@ -52,6 +52,7 @@ class PartitionLoop:
 
     Attributes:
         position: The offset behind what is read and in hand.
+        committed: The offset behind what is durable, and in the tables.
         stopping: Set it to end the loop after the step in hand.
         waiting: Whether no step is in hand.
     """
@@ -66,7 +67,7 @@ class PartitionLoop:
         self._reader = reader
         self._host = host
         self._clock = clock
-        self._committed = start
+        self.committed = start
         self._joining: list[JoiningView] = []
 
     async def run(self) -> None:
@@ -104,7 +105,7 @@ class PartitionLoop:
                 self._host.log_truncated(before, again)
             self._admit(position)
             unit = await step.fire(position)
-            if step.has_unsaved_progress or (position > self._committed and not records):
+            if step.has_unsaved_progress or (position > self.committed and not records):
                 # The committed offset follows the position, so that a partition that is read to
                 # its end also looks so; and so does a view's row that says how it reads.
                 unit = step.move(position, unit)
@@ -150,5 +151,5 @@ class PartitionLoop:
         if unit:
             await self._host.commit(unit)
             if unit.next_offset is not None:
-                self._committed = unit.next_offset
+                self.committed = unit.next_offset
             self.step.committed()

@@ -31,6 +31,8 @@ class StoredCells:
         self._recent: defaultdict[str, Kept] = defaultdict(dict)
         self._previous: defaultdict[str, Kept] = defaultdict(dict)
         self._count = 0
+        self._torn: set[tuple[str, str]] = set()
+        """Cells whose row is ahead of their stream's progress."""
 
     def get(self, stream: str, key: str) -> bytes | None:
         """The value as JSON, None where there is none."""
@@ -58,8 +60,9 @@ class StoredCells:
         gone: list[Row] = []
         for key, value in changed.items():
             before = self.get(stream, key)
-            if before == value:
+            if before == value and (stream, key) not in self._torn:
                 continue
+            self._torn.discard((stream, key))
             self._recent[stream][key] = value
             at = cell_key(stream, key)
             rows.append((at, encode_cell(last, value, before)))
@@ -88,7 +91,13 @@ class StoredCells:
 
     def _find(self, stream: str, key: str) -> bytes | None:
         row = self._table.get(cell_key(stream, key))
-        return None if row is None else decode_cell(row, self._last_of(stream))
+        if row is None:
+            return None
+        last = self._last_of(stream)
+        if int(row[1 : row.index(b",")]) > last:
+            # Progress will pass it. So it is written anew also where the value is what it was.
+            self._torn.add((stream, key))
+        return decode_cell(row, last)
 
 
 def encode_cell(at: int, value: bytes | None, before: bytes | None) -> bytes:

@@ -6,7 +6,7 @@ of which stream. With that `engine/wait_notes.py` reads them again; what is at o
 buffer only as `last` passes it; see `may_wait_in_memory`. What waits longer gets its row.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from topology.declaration.view import View
@@ -19,7 +19,8 @@ SAMPLE = 64
 NOTE_BYTES = 100_000
 """About how large the row of a note may be."""
 
-Waits = dict[tuple[str, int], Event]
+Waits = dict[Event, bool]
+"""The very events, in order; what is said of each has no meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ class ShortWaits:
     def __len__(self) -> int:
         return len(self._recent) + len(self._previous)
 
-    def __contains__(self, at: tuple[str, int]) -> bool:
-        return at in self._recent or at in self._previous
+    def __contains__(self, event: Event) -> bool:
+        return event in self._recent or event in self._previous
 
     @property
     def noted(self) -> bool:
@@ -98,7 +99,7 @@ class ShortWaits:
             self.end_now |= first.offset < self._at
             self._at = last.offset
 
-    def add(self, at: tuple[str, int], event: Event) -> bool:
+    def add(self, event: Event) -> bool:
         """Let an event of the batch in hand wait without a row; False if it is to have one."""
         record = self._record_of(event)
         age = self._limits.age
@@ -106,7 +107,7 @@ class ShortWaits:
             return False
         if not (self._recent or self._previous):
             self._turned, self._records, self._bytes = self._now, 0, 0
-        self._recent[at] = event
+        self._recent[event] = True
         self._fresh.append((record, event))
         return True
 
@@ -121,16 +122,14 @@ class ShortWaits:
             inputs = self._inputs = dict(zip(map(id, self._events), inputs, strict=True))
         return inputs.get(id(event))
 
-    def release(self, at: tuple[str, int]) -> bool:
+    def release(self, event: Event) -> bool:
         """An event waits no longer. Returns whether it was one of these."""
-        if self._recent.pop(at, None) is not None:
-            return True
-        return self._previous.pop(at, None) is not None
+        return self._recent.pop(event, False) or self._previous.pop(event, False)
 
-    def end(self, stream: str, events: Iterable[Event]) -> bool:
-        """The next unit is to write those of a stream's events that have no row. Returns whether
-        there are any."""
-        found = {at: event for event in events if (at := (stream, event.sequence)) in self}
+    def end(self, events: Iterable[Event]) -> bool:
+        """The next unit is to write those of some events that have no row. Returns whether there
+        are any."""
+        found = dict.fromkeys((event for event in events if event in self), True)
         self._ending |= found
         return bool(found)
 
@@ -138,7 +137,7 @@ class ShortWaits:
         """The rows of what has waited for long, or of all that waits; and of what is noted."""
         limits, now = self._limits, self._now
         if everything or self.end_now:
-            found = [*_rows(self._previous), *_rows(self._recent)]
+            found = rows_of([*self._previous, *self._recent])
             found += _gone(self._previous_notes + self._notes)
             self._previous, self._recent, self.end_now = {}, {}, False
             self._ending = {}
@@ -148,7 +147,7 @@ class ShortWaits:
         self._notes += [key for key, _ in found]
         self._fresh = []
         ending, self._ending = self._ending, {}
-        found += _rows({at: event for at, event in ending.items() if self.release(at)})
+        found += rows_of(event for event in ending if self.release(event))
         if (
             self._records >= limits.records
             or self._bytes >= limits.bytes
@@ -156,16 +155,19 @@ class ShortWaits:
             or not self._turned <= now < self._turned + limits.time
         ):
             # Rows come before the notes that they replace.
-            found += [*_rows(self._previous), *_gone(self._previous_notes)]
+            found += [*rows_of(self._previous), *_gone(self._previous_notes)]
             self._previous, self._recent = self._recent, {}
             self._previous_notes, self._notes = self._notes, []
             self._turned, self._records, self._bytes = now, 0, 0
         return found
 
 
-def _rows(waits: Mapping[tuple[str, int], Event]) -> Iterator[Row]:
-    for at, event in waits.items():
-        yield buffer_key(*at), encode_message(event.message, event.arrived)
+def rows_of(events: Iterable[Event]) -> list[Row]:
+    """The rows of waiting events."""
+    return [
+        (buffer_key(event.stream, event.sequence), encode_message(event.message, event.arrived))
+        for event in events
+    ]
 
 
 def _gone(notes: Iterable[bytes]) -> list[Row]:

@@ -1,6 +1,6 @@
 """A view's state in one partition: rows of a table, and what is held of them in memory."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from heapq import merge
@@ -23,7 +23,6 @@ from topology.engine.state.rows import (
     buffer_key,
     decode_message,
     decode_progress,
-    encode_message,
     encode_progress,
     progress_key,
     split_buffer_key,
@@ -32,6 +31,7 @@ from topology.engine.state.short_waits import (
     ShortWaits,
     WaitLimits,
     may_wait_in_memory,
+    rows_of,
 )
 from topology.model.counts import decode_counts, encode_counts
 from topology.model.errors import Malformed
@@ -282,26 +282,27 @@ class ViewState(Unloads):
         as_rows: whether none may wait in memory only.
         """
         short, gone = self.short, []
-        new = {(event.stream, event.sequence): event for event in result.buffered}
-        for event in result.released:
-            at = event.stream, event.sequence
-            if new.pop(at, None) is None and not (short is not None and short.release(at)):
-                gone.append(event)
+        new: Collection[Event] = result.buffered
+        if result.released:
+            waits = dict.fromkeys(new, True)
+            for event in result.released:
+                if waits.pop(event, None) is None and not (
+                    short is not None and short.release(event)
+                ):
+                    gone.append(event)
+            new = waits
         if short is not None:
             if new and not as_rows:
                 changed = result.changed
-                new = {
-                    at: event
-                    for at, event in new.items()
+                new = [
+                    event
+                    for event in new
                     # What is beyond its ring has a row in any case.
-                    if not _in_ring(changed[at[0]], event) or not short.add(at, event)  # type: ignore[arg-type]
-                }
+                    if not _in_ring(changed[event.stream], event) or not short.add(event)  # type: ignore[arg-type]
+                ]
             # Of what is impossible, `last` does not tell that it is gone.
             short.end_now |= bool(result.impossible)
-        return delete_rows(gone) + [
-            (buffer_key(stream, sequence), encode_message(event.message, event.arrived))
-            for (stream, sequence), event in new.items()
-        ]
+        return delete_rows(gone) + rows_of(new)
 
     def save_waits(self, unit: CommitUnit) -> None:
         """Have all that waits in memory only get its row in a unit, before what follows in it."""
@@ -352,7 +353,7 @@ class ViewState(Unloads):
         unit that is closed next writes them, and it is to be asked again."""
         progress = self.waiting.get(stream)
         if progress is not None and progress.ring:
-            if self.short and self.short.end(stream, progress.ring.slots.values()):
+            if self.short and self.short.end(progress.ring.slots.values()):
                 return False
             progress.spilled += len(progress.ring)
             progress.loaded, progress.ring = progress.last, None

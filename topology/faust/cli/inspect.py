@@ -17,11 +17,26 @@ from topology.diagnostics.explain.bad_news import (
     UNASSIGNED,
     Trouble,
 )
-from topology.diagnostics.explain.command_log import commands_text
+from topology.diagnostics.explain.command_log import CommandFilter, command_text, commands_text
 from topology.diagnostics.explain.parked_streams import parked_text
 from topology.diagnostics.explain.source_totals import SHARE
+from topology.diagnostics.parked_groups import groups_text
 from topology.faust.cli.answering import AnsweringCommand
-from topology.faust.cli.options import DURATION, JSON, OLDER_THAN, ONLY_VIEW, REASON, SCAN, limit
+from topology.faust.cli.options import (
+    DURATION,
+    GROUP,
+    JSON,
+    OLDER_THAN,
+    ONLY_VIEW,
+    REASON,
+    SCAN,
+    SINCE,
+    STREAM,
+    TEXT,
+    UNTIL,
+    before,
+    limit,
+)
 from topology.faust.inspection import commands as found_commands
 from topology.faust.inspection import explain as found_accounts
 from topology.faust.inspection import gaps as found_gaps
@@ -94,29 +109,39 @@ def register(app: Any) -> None:
         self.answer(tally_text(found.sources, found.views, malformed), found.as_dict(), bad=bad)
 
     @app.command(  # type: ignore[untyped-decorator]
-        ONLY_VIEW, OLDER_THAN, REASON,
+        ONLY_VIEW, STREAM, OLDER_THAN, REASON, GROUP,
         limit(PARKED, "Streams to list at most; the rest is counted."), SCAN, JSON,
         base=AnsweringCommand,
     )  # fmt: skip
     async def parked(
-        self: AnsweringCommand, view: str, older_than: float | None, reason: str, limit: int,
-        scan: int | None,
+        self: AnsweringCommand, view: str, stream: str, older_than: float | None, reason: str,
+        group: bool, limit: int, scan: int | None,
     ) -> None:  # fmt: skip
         """List the parked streams, the oldest first, each with what failed.
 
         The exit status is 1 if there is one.
         """
-        found = (await found_parked(self.app, view=view, scan=scan)).older(older_than or 0, reason)
-        self.answer(parked_text(found, limit), found, bad=bool(found.streams))
+        found = await found_parked(self.app, view=view, scan=scan)
+        found = found.older(older_than or 0, reason, stream)
+        text = "\n".join(groups_text(found)) if group else parked_text(found, limit)
+        self.answer(text, found, bad=bool(found.streams))
 
     @app.command(  # type: ignore[untyped-decorator]
-        ONLY_VIEW, limit(COMMANDS, "Commands to list at most, the last ones."), JSON,
-        base=AnsweringCommand,
+        argument("id", default="", required=False), ONLY_VIEW, STREAM, TEXT, SINCE, UNTIL,
+        limit(COMMANDS, "Commands to list at most, the last ones."), JSON, base=AnsweringCommand,
     )  # fmt: skip
-    async def commands(self: AnsweringCommand, view: str, limit: int) -> None:
-        """List what operators told the views: what waits, and what came of the rest."""
-        now, found, unseen = await found_commands(self.app, view=view, limit=limit)
-        self.answer(commands_text(found, now, unseen), found)
+    async def commands(
+        self: AnsweringCommand, id: str, view: str, stream: str, reason: str,
+        since: float | None, until: float | None, limit: int,
+    ) -> None:  # fmt: skip
+        """List what operators told the views: what waits, and what came of the rest.
+
+        With an ID, or the beginning of one, show it in full.
+        """
+        choice = CommandFilter(id, stream, reason, *before(since, until))
+        now, found, unseen = await found_commands(self.app, view=view, limit=limit, choice=choice)
+        text = [command_text(each, now) for each in found] if id and found else []
+        self.answer("\n\n".join(text) or commands_text(found, now, unseen), found)
 
     @app.command(  # type: ignore[untyped-decorator]
         _SOURCE, limit(MESSAGES, "Recorded messages to try at most, the last ones."), _AFTER, JSON,

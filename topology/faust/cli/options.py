@@ -7,6 +7,7 @@ from click import BadParameter, ClickException, Context, IntRange, Parameter, Pa
 from faust.cli import option
 from faust.cli.base import State
 
+from topology.faust.kafka.worker_clock import wall
 from topology.model.duration import seconds_of
 
 
@@ -52,6 +53,13 @@ ONE_VIEW = option(
 REASON = option(
     "--reason", default="", show_default=False, help="Only what failed for a reason with this text."
 )
+STREAM = option("--stream", default="", show_default=False, help="Only of this stream.")
+TEXT = option(
+    "--reason", default="", show_default=False, help="Only those with this text in their reasons."
+)
+SINCE = option("--since", type=DURATION, default=None, help="Only of the last 15m, 2h, 3d.")
+UNTIL = option("--until", type=DURATION, default=None, help="Only what is older than this.")
+GROUP = option("--group", is_flag=True, default=False, help="Count them by view and reason.")
 WHY = option("--why", default="", show_default=False, help="Why, for the record.")
 SCAN = option(
     "--scan", type=NUMBER, default=None, show_default=False,
@@ -66,3 +74,10 @@ OLDER_THAN = option(
 def limit(default: int, help: str) -> Callable[[Any], Any]:
     """The option of how many there are at most."""
     return option("--limit", type=NUMBER, default=default, help=help)
+
+
+def before(since: float | None, until: float | None) -> tuple[int | None, int | None]:
+    """(from which time on, before which), in ms, of ages in seconds."""
+    now = wall()
+    first, last = (None if age is None else now - round(age * 1000) for age in (since, until))
+    return first, last

@@ -3,7 +3,7 @@
 from typing import Any
 
 from click import Choice, IntRange
-from faust.cli import argument, option
+from faust.cli import argument
 
 from topology.diagnostics.side_topics import (
     SIDES,
@@ -13,7 +13,20 @@ from topology.diagnostics.side_topics import (
     list_text,
 )
 from topology.faust.cli.answering import AnsweringCommand
-from topology.faust.cli.options import DRY_RUN, DURATION, JSON, ONLY_VIEW, SCAN, WHY, limit
+from topology.faust.cli.options import (
+    DRY_RUN,
+    GROUP,
+    JSON,
+    ONLY_VIEW,
+    SCAN,
+    SINCE,
+    STREAM,
+    TEXT,
+    UNTIL,
+    WHY,
+    before,
+    limit,
+)
 from topology.faust.inspection.side_topics import LIMIT, side_record, side_topic
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.operation.malformed_messages import replay_messages
@@ -25,13 +38,6 @@ _ABOUT = {
     "unknown": "messages that no inspector knows; replay sends them again",
     "errors": "failures of handlers",
 }
-_STREAM = option("--stream", default="", show_default=False, help="Only of this stream.")
-_REASON = option(
-    "--reason", default="", show_default=False, help="Only those whose reason has this text."
-)
-_SINCE = option("--since", type=DURATION, default=None, help="Only of the last 15m, 2h, 3d.")
-_UNTIL = option("--until", type=DURATION, default=None, help="Only what is older than this.")
-_GROUP = option("--group", is_flag=True, default=False, help="Count them by view and reason.")
 
 
 def register(app: Any) -> None:
@@ -40,7 +46,7 @@ def register(app: Any) -> None:
         _register(app, side)
 
     @app.command(  # type: ignore[untyped-decorator]
-        argument("side", type=Choice(["malformed", "unknown"])), _REASON, _SINCE, _UNTIL, DRY_RUN,
+        argument("side", type=Choice(["malformed", "unknown"])), TEXT, SINCE, UNTIL, DRY_RUN,
         WHY, JSON, base=AnsweringCommand,
     )  # fmt: skip
     async def replay(
@@ -77,7 +83,7 @@ def _register(app: Any, side: str) -> None:
     command.__doc__ = f"List {_ABOUT[side]}; with OFFSET, show one in full."
     app.command(
         argument("offset", type=IntRange(min=0), default=None, required=False),
-        *(ONLY_VIEW, _STREAM, _REASON, _SINCE, _UNTIL, _GROUP),
+        *(ONLY_VIEW, STREAM, TEXT, SINCE, UNTIL, GROUP),
         limit(LIMIT, "Records to list at most, the last ones; all are counted."),
         *(SCAN, JSON),
         base=AnsweringCommand,
@@ -87,9 +93,4 @@ def _register(app: Any, side: str) -> None:
 def _chosen(
     view: str, stream: str, reason: str, since: float | None, until: float | None
 ) -> SideFilter:
-    now = wall()
-    return SideFilter(
-        view, stream, reason,
-        None if since is None else now - round(since * 1000),
-        None if until is None else now - round(until * 1000),
-    )  # fmt: skip
+    return SideFilter(view, stream, reason, *before(since, until))

@@ -6,7 +6,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
-from topology.declaration.lanes import split_lane
+from topology.declaration.lanes import joined_lane, split_lane
 from topology.declaration.policies import Ask
 from topology.declaration.view import View
 from topology.diagnostics.explain import Account, StreamContext, account, of_lanes, of_stream
@@ -16,7 +16,7 @@ from topology.diagnostics.explain.side_records import SideRecords, requested
 from topology.diagnostics.explain.stream_context import Request
 from topology.diagnostics.explain.work_tally import StreamWork
 from topology.engine.state.lane_names import lanes_of, lanes_told, readings
-from topology.engine.state.rows import redriven_key
+from topology.engine.state.rows import progress_key, redriven_key
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.command_log import pending
 from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_group
@@ -24,6 +24,7 @@ from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.inputs import Inputs
 from topology.faust.inspection.named import views_of
 from topology.faust.inspection.similar_streams import similar_streams
+from topology.faust.inspection.stream_index import token
 from topology.faust.inspection.work import stream_work
 from topology.faust.kafka.clients import partition_count
 from topology.sequencer.progress import Progress, last_of
@@ -125,7 +126,9 @@ class _StreamInspection:
     async def _task(self, view: View, number: int) -> ViewTask:
         mine = (of_stream if view.split is None else of_lanes)(self._stream)
         again = frozenset(redriven_key(record.offset) for record in (await self._sides()).dead)
-        return await self._durable.task(view, number, with_keys(mine, again))
+        stream = self._stream if view.split is None else joined_lane(self._stream, "")
+        tokens = [token(progress_key(stream)), *again]
+        return await self._durable.task(view, number, with_keys(mine, again), tokens)
 
     async def _known(self, task: ViewTask) -> list[str]:
         """The stream as the view knows it: its lanes, where it has lanes."""

@@ -8,7 +8,9 @@ from aiokafka import TopicPartition
 from topology.declaration.view import View
 from topology.diagnostics.explain import of_counts
 from topology.diagnostics.explain.command_log import (
+    ALL,
     WAITS,
+    CommandFilter,
     CommandRecord,
     answered_command,
     merged,
@@ -31,13 +33,16 @@ class Commands(NamedTuple):
     unseen: list[str]
 
 
-async def commands(app: Any, *, view: str = "", limit: int = LIMIT) -> Commands:
+async def commands(
+    app: Any, *, view: str = "", limit: int = LIMIT, choice: CommandFilter = ALL
+) -> Commands:
     """List the commands that wait, and the last ones that were answered.
 
     Args:
         app: what `compile` made; no worker is needed, and none is disturbed.
         view: only this one; all unless given.
         limit: commands at most; those that wait are all there.
+        choice: which of them.
 
     Returns:
         The commands, the oldest first, and what was not looked at.
@@ -62,7 +67,7 @@ async def commands(app: Any, *, view: str = "", limit: int = LIMIT) -> Commands:
                 told = answered_command(body_of(record))
                 if told.view in names or not (view or told.view):
                     found.append(told)
-        every = merged(found)
+        every = [*filter(choice.takes, merged(found))]
         waiting = [told for told in every if told.state == WAITS]
         rest = [told for told in every if told.state != WAITS]
         kept = rest[len(rest) - max(0, limit - len(waiting)) :] if limit > len(waiting) else []

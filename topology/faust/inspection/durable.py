@@ -1,7 +1,7 @@
 """Reads what is durable: changelogs, the group's offsets, topics. Committed records only."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
@@ -27,13 +27,15 @@ from topology.engine.state.rows import COUNTS
 from topology.engine.view_task import ViewTask
 from topology.engine.wait_notes import InputWaits
 from topology.faust.inspection.cannot_answer import CannotAnswer
-from topology.faust.inspection.kept_folds import Folded, fold_of, folds_of
+from topology.faust.inspection.kept_folds import Folded, KeptFolds, fold_of, folds_of
+from topology.faust.inspection.stream_index import StreamIndex
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.kafka.clients import admin_client, missing_topics, plain_consumer, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
 from topology.faust.kafka.reader import FETCH_WAIT
 from topology.faust.kafka.worker_clock import wall
 from topology.model.counts import left_behind
+from topology.model.ending import wait_for_stop
 from topology.model.event import Message
 
 SCAN, SECONDS = 500_000, 5.0
@@ -93,7 +95,7 @@ class DurableState:
             self.app, max_partition_fetch_bytes=8 << 20, fetch_max_wait_ms=FETCH_WAIT
         )
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(consumer.stop)
+            stack.push_async_callback(lambda: wait_for_stop(consumer.stop()))
             await consumer.start()
             self._stack = stack.pop_all()
         self._started = consumer
@@ -143,12 +145,19 @@ class DurableState:
 
     async def backlog(self, source: Source | Route) -> int:
         """How many offsets of a source's topics are not read yet."""
+        return sum(end - at for at, end in (await self.positions(source)).values())
+
+    async def positions(self, source: Source | Route) -> dict[str, tuple[int, int]]:
+        """Partition of a source's topics → (the offset that is read next, the end)."""
         inputs = await self.inputs(source)
         done, spans = await self.committed(inputs), await self.span(inputs)
-        return sum(
-            max(0, span.end - (done[tp].offset if tp in done else span.first))
+        return {
+            f"{tp.topic}/{tp.partition}": (
+                min(span.end, done[tp].offset if tp in done else span.first),
+                span.end,
+            )
             for tp, span in spans.items()
-        )
+        }
 
     async def records(
         self, partition: TopicPartition, start: int, end: int
@@ -198,12 +207,17 @@ class DurableState:
         looked = span.end - upto
         return Tail(found, looked, lately(looked, partition.topic) if upto > floor else None)
 
-    async def task(self, view: View, partition: int, wanted: Wanted) -> ViewTask:
-        """A view in one partition, made of the rows of its changelog that are wanted."""
+    async def task(
+        self, view: View, partition: int, wanted: Wanted, tokens: Collection[bytes] = ()
+    ) -> ViewTask:
+        """A view in one partition, made of the rows of its changelog that are wanted.
+
+        tokens: of a few streams, by which their rows are found; see `StreamIndex`.
+        """
         source = TopicPartition(view.of.by_stream, partition)
         # Before the rows, which are at least as far then.
         group = (await self.committed([source])).get(source)
-        fold = await self._fold(view.name, partition, wanted)
+        fold = await self._fold(view.name, partition, wanted, tokens)
         if wanted is of_counts or isinstance(fold, WaitingStreams):
             return _task(view, MemoryTable(), fold.rows, group)
         table = MemoryTable()
@@ -236,7 +250,9 @@ class DurableState:
         """The rows that are wanted of a view's changelog, or of that of its second stage."""
         return (await self._fold(name, partition, wanted)).rows
 
-    async def _fold(self, name: str, partition: int, wanted: Wanted) -> Folded:
+    async def _fold(
+        self, name: str, partition: int, wanted: Wanted, tokens: Collection[bytes] = ()
+    ) -> Folded:
         changelog = TopicPartition(self.app.engine.changelogs[name], partition)
         kept = folds_of(self.app)
         if kept is None:
@@ -246,16 +262,42 @@ class DurableState:
         async with kept.reading[changelog]:
             span = (await self.span([changelog]))[changelog]
             fold, upto = kept.begin(changelog, wanted, span.first, span.end)
-            await self._read_on(changelog, fold, upto, span.end)
+            if tokens and not fold.rows:
+                upto = await self._found(kept, changelog, fold, span, tokens)
+            index = kept.indexes[changelog] if wanted is of_sequences else None
+            await self._read_on(changelog, fold, upto, span.end, index)
             kept.keep(changelog, wanted, fold, span.end)
             return fold
 
+    async def _found(
+        self, kept: KeptFolds, changelog: TopicPartition, fold: Folded, span: Span,
+        tokens: Collection[bytes],
+    ) -> int:  # fmt: skip
+        """Take in what there is of some streams, without reading what is of others only.
+
+        Returns:
+            The offset from which on it lacks the rest of the changelog.
+        """
+        whole, upto = kept.begin(changelog, of_sequences, span.first, span.end)
+        index = kept.indexes[changelog]
+        await self._read_on(changelog, whole, upto, span.end, index)
+        kept.keep(changelog, of_sequences, whole, span.end)
+        assert isinstance(whole, WaitingStreams)
+        for start, end in index.ranges(tokens):
+            await self._read_on(changelog, fold, max(start, span.first), end)
+        for key, value in {**whole.rows, **whole.notes}.items():
+            fold.take(key, value)
+        return span.end
+
     async def _read_on(
-        self, changelog: TopicPartition, fold: Folded, start: int, end: int
-    ) -> Folded:
+        self, changelog: TopicPartition, fold: Folded, start: int, end: int,
+        index: StreamIndex | None = None,
+    ) -> Folded:  # fmt: skip
         async for record in self.records(changelog, start, end):
             assert record.key is not None
             fold.take(record.key, record.value)
+            if index is not None:
+                index.note(record.offset, record.key)
         return fold
 
     async def away(

@@ -11,6 +11,7 @@ from aiokafka import TopicPartition
 from topology.diagnostics.explain import Fold, WaitingStreams, of_counts, of_sequences, of_waiting
 from topology.diagnostics.explain.fold import Wanted
 from topology.diagnostics.side_topics import SideTally
+from topology.faust.inspection.stream_index import StreamIndex
 
 LASTS = 6 * 3600.0
 """Seconds after which a fold is made anew: compaction forgets deletions, after a day by default."""
@@ -37,6 +38,8 @@ class KeptFolds:
 
     def __init__(self) -> None:
         self._folds: dict[tuple[TopicPartition, Wanted], tuple[Folded, int, float]] = {}
+        self.indexes: dict[TopicPartition, StreamIndex] = {}
+        """Of the changelogs of which it is kept what waits, up to where that is."""
         self.reading: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Held while a fold is read on: others wait for it, and do not begin anew."""
         self.sides: dict[str, SideTally] = {}
@@ -55,6 +58,8 @@ class KeptFolds:
         """
         fold, upto, when = self._folds.pop((changelog, wanted), (None, first, 0.0))
         if fold is None or not first <= upto <= end or time.monotonic() - when > LASTS:
+            if wanted is of_sequences:
+                self.indexes[changelog] = StreamIndex()
             return fold_of(wanted), first
         return fold, upto
 

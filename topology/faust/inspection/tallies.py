@@ -124,12 +124,13 @@ async def _source_totals(durable: DurableState, source: Source, exactly: bool) -
     ordered = [TopicPartition(source.by_stream, number) for number in range(source.partitions)]
     for left in reversed(range(TRIES)):
         read = await durable.committed(ordered)
-        unkeyed, keyed = 0, None
+        unkeyed, keyed, positions = 0, None, dict[str, tuple[int, int]]()
         if not source.keyed:
             keyed = _sum(
                 [c.taken for c in (await durable.committed(await durable.inputs(source))).values()]
             )
-            unkeyed = await durable.unkeyed(source)
+            positions = await durable.positions(source)
+            unkeyed = sum(end - at for at, end in positions.values())
         spans = await durable.span(ordered)
         unread = sum(
             max(0, span.end - (read[tp].offset if tp in read else span.first))
@@ -138,9 +139,8 @@ async def _source_totals(durable: DurableState, source: Source, exactly: bool) -
         done = _sum([committed.taken for committed in read.values()])
         found = source_totals(source.name, keyed, done, unkeyed, unread, exactly_once=exactly)
         if found.wrong is None or not left:
-            return (
-                replace(found, sample=await _sample(durable, source)) if found.malformed else found
-            )
+            sample = await _sample(durable, source) if found.malformed else None
+            return replace(found, sample=sample, positions=positions)
         await asyncio.sleep(PAUSE)
     raise AssertionError("unreachable")
 

@@ -26,6 +26,7 @@ from topology.faust.kafka.broker.clock import go_by_broker
 from topology.faust.kafka.clients import connection, missing_topics, plain_consumer
 from topology.faust.kafka.worker_clock import wall
 from topology.model.counted import counted
+from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
 T = TypeVar("T")
@@ -113,7 +114,7 @@ class CommandSender:
             self._consumer: AIOKafkaConsumer = plain_consumer(app)
             self._producer = AIOKafkaProducer(**connection(app), acks="all")
             for client in (self._consumer, self._producer):
-                stack.push_async_callback(client.stop)
+                stack.push_async_callback(_stop, client)
                 await client.start()
             audit = TopicPartition(next(iter(views)).audit_topic, 0)
             self._consumer.assign([audit])
@@ -200,6 +201,10 @@ def partitions_of(view: View, stream: str | None) -> list[int]:
 def _has_none(result: CommandResult) -> bool:
     """Whether a command found no such stream."""
     return bool(result.facts.get(UNKNOWN_STREAM))
+
+
+async def _stop(client: AIOKafkaConsumer | AIOKafkaProducer) -> None:
+    await wait_for_stop(client.stop())
 
 
 def _best(results: list[CommandResult]) -> CommandResult:

@@ -57,6 +57,10 @@ class NumberedWorker:
             "datadir": os.path.join(given.datadir, name),
             "metrics": None if self.listener < 0 else f"fd:{self.listener}",
         }
+        if given.queries is not None:
+            own["queries"] = queries = self._next(given.queries)
+            url = given.queries_url
+            own["queries_url"] = f"http://{queries}" if url is None else self._next(url)
         if given.instance is not None:
             own["instance"] = f"{given.instance}-{self.number}"
         if folder and kind in _LOCAL:
@@ -70,6 +74,10 @@ class NumberedWorker:
             first: that of worker 1.
         """
         return first + self.number - 1
+
+    def _next(self, address: str) -> str:
+        host, _, port = address.rstrip("/").rpartition(":")
+        return f"{host}:{self.port(int(port))}"
 
     def end_with_supervisor(self) -> None:
         """Have the system kill this process when its supervisor ends, in whatever way.

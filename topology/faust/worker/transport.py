@@ -68,6 +68,16 @@ class Consumer(driver.Consumer):
 
         await thread.call_thread(commit)
 
+    async def is_member(self) -> bool:
+        """Whether the group's coordinator confirms it, by a heartbeat of this assignment."""
+        thread = self._thread
+
+        async def beat() -> bool:
+            coordinator = thread._ensure_consumer()._coordinator
+            return bool(await coordinator._do_heartbeat())
+
+        return bool(await thread.call_thread(beat))
+
     def touch(self) -> None:
         """Count as a poll: a consumer that never fetches would be taken for stuck and leave."""
         consumer = self._thread._consumer

@@ -1,7 +1,9 @@
 """Failures: parked, dead, late, malformed, unknown, errors: by reason, with samples, and back."""
 
 import re
+from collections.abc import Collection
 from functools import partial
+from heapq import nsmallest
 from typing import Any
 
 from nicegui import ui
@@ -9,9 +11,10 @@ from nicegui import ui
 from sequitur.console import operations
 from sequitur.console.actions import Action, button
 from sequitur.console.site import Site, stream_link
-from topology.diagnostics.explain.parked_streams import ParkedStream, ParkedStreams
+from topology.diagnostics.explain.parked_streams import ParkedStreams
 from topology.diagnostics.explain.times import at
-from topology.diagnostics.side_topics import SIDES, SideGroup, alike, full_text
+from topology.diagnostics.parked_groups import by_reason
+from topology.diagnostics.side_topics import SIDES, SideGroup, full_text
 from topology.faust.inspection import parked
 from topology.faust.inspection.side_topics import SideTopic, side_topic
 from topology.model.counted import counted
@@ -32,14 +35,6 @@ _ABOUT = {
 def literal(reason: str) -> str:
     """The longest part of a group's reason that all its records have, to choose them by."""
     return max(re.split("…", reason), key=len).strip() if reason != "no reason" else ""
-
-
-def by_reason(found: ParkedStreams) -> dict[tuple[str, str], list[ParkedStream]]:
-    """(view, what their reasons have in common) → the parked streams, the largest group first."""
-    groups: dict[tuple[str, str], list[ParkedStream]] = {}
-    for each in found.streams:
-        groups.setdefault((each.view, alike(each.reason or "")), []).append(each)
-    return dict(sorted(groups.items(), key=lambda group: -len(group[1])))
 
 
 def register(site: Site) -> None:
@@ -76,8 +71,9 @@ def _parked(site: Site, found: ParkedStreams) -> None:
             _links([each.stream for each in streams])
             if view in site.topology.views:
                 part = literal(reason)
-                button(site, operations.parked_many("redrive", view, part))
-                button(site, operations.parked_many("unpark", view, part))
+                with ui.row():
+                    button(site, operations.parked_many("redrive", view, part))
+                    button(site, operations.parked_many("unpark", view, part))
     _unseen(found.unseen)
 
 
@@ -89,7 +85,7 @@ def _side(site: Site, found: SideTopic) -> None:
             where = f" of view {printable(group.view)}" if group.view else ""
             ui.label(f"{group.count:,}{where}: {printable(group.reason, 300)}")
             ui.label(f"from {at(group.first)} to {at(group.sample.when)}")
-            _links(sorted(group.streams) if found.side not in ("malformed", "unknown") else [])
+            _links(group.streams if found.side not in ("malformed", "unknown") else ())
             with ui.expansion(f"The last one, at offset {group.sample.offset}"):
                 lines = [printable(each, 4000) for each in full_text(group.sample, found.now)]
                 ui.label("\n".join(lines)).classes("mono isolated")
@@ -112,9 +108,9 @@ def _group(title: str) -> Any:
     return card
 
 
-def _links(streams: list[str]) -> None:
+def _links(streams: Collection[str]) -> None:
     with ui.row():
-        for each in streams[:10]:
+        for each in nsmallest(10, streams):  # of all that are dead, say
             ui.link(printable(each, 60), stream_link(each)).classes("isolated")
         if len(streams) > 10:
             ui.label(f"and {len(streams) - 10:,} more streams")

@@ -6,6 +6,7 @@ from nicegui import ui
 
 from sequitur.console import operations
 from sequitur.console.actions import open_dialog
+from sequitur.console.charts import BAR
 from sequitur.console.histogram import Bar, histogram
 from sequitur.console.site import Site, stream_link, text_table
 from topology.diagnostics.explain import Ledger, OpenGap
@@ -67,14 +68,11 @@ def _show(found: Found) -> None:
     with ui.element("h2"):
         ui.label("By age")
     rows = [
-        {"age": bar.age, "count": bar.count, "bar": "", "width": f"{bar.width}%"} for bar in bars
+        {"age": bar.age, "count": f"{bar.count:,}", "bar": "", "width": f"{bar.width}%"}
+        for bar in bars
     ]
-    table = text_table("By age", {"age": "age", "count": "gaps", "bar": ""}, rows)
-    table.add_slot(
-        "body-cell-bar",
-        '<q-td :props="props" style="width: 70%">'
-        '<div class="bar" v-if="props.row.count" :style="{width: props.row.width}"></div></q-td>',
-    )
+    heads = {"age": "age", "count": "gaps", "bar": ""}
+    text_table("By age", heads, rows, numbers=("count",)).add_slot("body-cell-bar", BAR)
     if number < ledger.streams:
         ui.label(f"The bars are of the {number:,} oldest gaps.")
     with ui.element("h2"):

@@ -1,11 +1,15 @@
 """Overview: the topology as a graph, the verdict, views with counts and lag, recent commands."""
 
+from collections.abc import Sequence
+
 from nicegui import ui
 
-from sequitur.console.samples import Situation
+from sequitur.console.samples import Situation, came
 from sequitur.console.site import Site, text_table, view_link
 from topology.diagnostics.explain import ViewTally
+from topology.diagnostics.explain.formatting import pair
 from topology.diagnostics.explain.times import at
+from topology.diagnostics.explain.went_on_without import ranges_of
 from topology.faust.inspection import ViewCounts, commands
 from topology.faust.inspection.command_log import Commands
 from topology.model.counted import counted
@@ -33,16 +37,25 @@ def verdict(found: ViewCounts) -> tuple[bool, str]:
 
 
 def rate(found: Situation, view: str) -> str:
-    """Events that a view processes a second, as a text."""
+    """Events a second, as a text."""
     return f"{found.rates[view]:,.1f}" if view in found.rates else "–"
 
 
-def edges(found: Situation) -> dict[str, tuple[str, str]]:
-    """View → what the graph says of what comes in, and of what goes out."""
-    return {
-        each.view: (f"{found.lags[each.view]:,.0f} s behind", f"{rate(found, each.view)}/s")
+def edges(site: Site, found: Situation) -> dict[str, tuple[str, str]]:
+    """What the graph says: of what comes into a view, and goes out; of what a source re-keys."""
+
+    def into(name: str, lag: str) -> str:
+        return f"{rate(found, came(name))}/s, {found.lags[lag]:,.0f} s behind"
+
+    sources = {
+        source.by_stream: (into(name, came(name)), "")
+        for name, source in site.topology.sources.items()
+    }
+    views = {
+        each.view: (into(each.view, each.view), f"{rate(found, each.view)}/s")
         for each in found.counts.views
     }
+    return sources | views
 
 
 def state_of(view: ViewTally) -> str:
@@ -66,11 +79,11 @@ def register(site: Site) -> None:
                 with ui.element("h2"):
                     ui.label("Graph")
                 described = site.topology.describe()
-                with ui.element("div").props('aria-hidden="true"').classes("bg-white q-pa-sm"):
+                with ui.element("div").props('aria-hidden="true"').classes("graph q-pa-sm"):
                     graph = ui.mermaid(described.mermaid(), config=_GRAPH)
 
                 def draw(found: Situation, _: object) -> None:
-                    graph.set_content(described.mermaid(edges(found)))
+                    graph.set_content(described.mermaid(edges(site, found)))
 
                 site.live("views", site.samples.look, draw)
                 with ui.expansion("The same in words"):
@@ -109,18 +122,26 @@ def _views(site: Site, found: Situation) -> None:
                     ui.label(printable(each, 600))
     with ui.element("h2"):
         ui.label("Workers")
-    owners: dict[str, list[str]] = {}
+    owners: dict[str, dict[str, list[int]]] = {}
     for place, name in sorted(found.group.owners.items()):
-        owners.setdefault(name, []).append(f"{place.topic}/{place.partition}")
+        owners.setdefault(name, {}).setdefault(place.topic, []).append(place.partition)
     if not owners:
         ui.label("No worker has any partition.")
         return
     heads = {"worker": "worker", "count": "partitions", "partitions": "which"}
     members = [
-        {"worker": printable(name), "count": len(has), "partitions": printable(", ".join(has), 400)}
+        {
+            "worker": printable(name), "count": str(sum(map(len, has.values()))),
+            "partitions": printable("; ".join(_numbers(*each) for each in has.items()), 2000),
+        }
         for name, has in owners.items()
-    ]
-    text_table("Workers", heads, members)
+    ]  # fmt: skip
+    text_table("Workers", heads, members, numbers=("count",))
+
+
+def _numbers(topic: str, numbers: Sequence[int]) -> str:
+    """`orders 0 to 3, 7`."""
+    return f"{topic} {', '.join(pair(*each) for each in ranges_of(numbers))}"
 
 
 def _commands(found: Commands, _: Commands | None) -> None:

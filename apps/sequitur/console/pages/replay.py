@@ -17,7 +17,7 @@ from sequitur.console.by_command import by_command, command_of
 from sequitur.console.charts import bars
 from sequitur.console.report import Given, card, form, inputs_of, report, values_of
 from sequitur.console.site import Site, text_table
-from sequitur.console.words import Words
+from sequitur.console.words import Words, short
 from sequitur.replay.query_options import moment, query_options
 from sequitur.replay.replay_file import read_replay_file
 from stores.replay import CapturedMessage, Query
@@ -85,26 +85,28 @@ def register(site: Site) -> None:
         with site.page("Replay"):
             for words in site.parts["replay"]:
                 (file,) = words
+                name = short(words)
                 _search(site, file)
                 form(
-                    site, f"{file}: preview what is to be published again",
+                    site, f"{name}: preview what is to be published again",
                     {**_QUERY, "to": "To: TARGET, or TOPIC=TARGET …", "rate": "Messages a second"},
                     {"Preview": partial(preview, file)}, optional=[*_QUERY, "rate"],
                 )  # fmt: skip
-                report(site, f"{file}: replays", "replay", ["status", file])
+                report(site, f"{name}: replays", "replay", ["status", file])
                 acts = {f"{each.capitalize()} replay": partial(act, file, each) for each in ACTS}
-                form(site, f"{file}: a replay", {"id": "Id"}, acts)
+                form(site, f"{name}: a replay", {"id": "Id"}, acts)
 
 
 def _search(site: Site, file: str) -> None:
-    with card(f"{file}: search"):
+    with card(f"{short([file])}: search"):
         inputs = inputs_of(_QUERY)
         with ui.row():
             buttons = {
                 each: ui.button(each).props("outline no-caps dense")
                 for each in ("Search", "Timeline")
             }
-        said, body = ui.label().classes("mono isolated"), ui.element("div")
+        said = ui.label().classes("mono isolated")
+        body = ui.element("div").classes("full-width")
 
         async def search(timeline: bool) -> None:
             body.clear()
@@ -121,9 +123,9 @@ def _search(site: Site, file: str) -> None:
 
         for name, button in buttons.items():
             button.on_click(partial(search, name == "Timeline"))
-    with card(f"{file}: a message"):
+    with card(f"{short([file])}: a message"):
         number = inputs_of({"id": "Its id"})
-        shown = ui.element("div")
+        shown = ui.element("div").classes("full-width")
 
         async def show() -> None:
             words = command_of("replay", with_arguments("show", file, values_of(number)["id"]))

@@ -11,7 +11,7 @@ from sequitur.console.answers import show_answer
 from sequitur.console.by_command import by_command, command_of
 from sequitur.console.report import Given, card, form, inputs_of, report, values_of
 from sequitur.console.site import Site
-from sequitur.console.words import Words
+from sequitur.console.words import Words, short
 from sequitur.route.router_file import units_control
 from topology.diagnostics.explain.remedies import quoted
 
@@ -31,7 +31,7 @@ def register(site: Site) -> None:
     def page() -> None:
         with site.page("Routing"):
             for words in site.parts.get("router", ()):
-                _router(site, words, quoted(words))
+                _router(site, words, short(words))
             for words in site.parts.get("alerts", ()):
                 show_alerts(site, words[0])
 

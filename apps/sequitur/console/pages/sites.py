@@ -8,8 +8,7 @@ from sequitur.console.actions import Action, with_arguments
 from sequitur.console.by_command import by_command
 from sequitur.console.report import Given, form, report
 from sequitur.console.site import Site
-from sequitur.console.words import Words
-from topology.diagnostics.explain.remedies import quoted
+from sequitur.console.words import Words, short
 
 _REPORTS = {
     "status": "who answers, and what was decided",
@@ -29,7 +28,7 @@ def register(site: Site) -> None:
     def page() -> None:
         with site.page("Sites"):
             for words in site.parts["sites"]:
-                name = quoted(words)
+                name = short(words)
                 for command, what in _REPORTS.items():
                     report(site, f"{name}: {what}", "sites", [command, *words])
                 buttons = {

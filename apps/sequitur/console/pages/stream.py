@@ -6,9 +6,10 @@ from nicegui import ui
 
 from sequitur.console import operations
 from sequitur.console.actions import Action, button
+from sequitur.console.events import show_events
 from sequitur.console.site import Site, stream_link, view_link
-from sequitur.console.strip import strip
-from topology.diagnostics.explain import Account, account_text
+from sequitur.console.strip import Segment, strip
+from topology.diagnostics.explain import Account, account_facts, account_line
 from topology.diagnostics.explain.times import at
 from topology.faust.inspection import explain
 from topology.model.printable import printable
@@ -29,11 +30,20 @@ def register(site: Site) -> None:
                 return
             with ui.element("h2"):
                 ui.label(printable(id, 600)).classes("isolated mono")
-            site.live(
-                f"stream {id}",
-                lambda app: explain(app, id, command=site.start),
-                lambda found, _: _show(site, found),
-            )
+            accounts, strips = list[Account](), dict[str, list[Segment]]()
+
+            def show(found: list[Account], _: object) -> None:
+                accounts[:] = found
+                strips.clear()
+                for each in found:
+                    ordering = site.topology.views[each.view].ordering
+                    strips.setdefault(each.view, []).extend(
+                        strip(each, ordering.start, ordering.step)
+                    )
+                _show(site, found)
+
+            site.live(f"stream {id}", lambda app: explain(app, id, command=site.start), show)
+            show_events(site, id, accounts, strips)
 
 
 def _show(site: Site, accounts: list[Account]) -> None:
@@ -58,11 +68,24 @@ def _card(site: Site, account: Account) -> None:
         for segment in strip(account, view.ordering.start, view.ordering.step):
             with ui.element("li").classes(segment.state.replace(" ", "-")):
                 ui.label(str(segment))
-    lines = [printable(line, _LINE) for line in account_text(account).split("\n")]
-    ui.label("\n".join(lines)).classes("mono isolated")
-    for action in actions(account, counts=view.ordering.counts):
-        button(site, action)
+    ui.label(printable(account_line(account), _LINE)).classes("isolated")
+    with ui.element("dl").classes("facts isolated"):
+        for name, lines in account_facts(account):
+            if lines:
+                with ui.element("dt"):
+                    ui.label(name)
+                with ui.element("dd"):
+                    ui.label("\n".join(_line(each) for each in lines)).classes("mono")
+    with ui.row():
+        for action in actions(account, counts=view.ordering.counts):
+            button(site, action)
     ui.label(f"as of {at(account.context.now)}")
+
+
+def _line(text: str) -> str:
+    """A line as text: what would help has two, the second moved in."""
+    lines = (printable(each.strip(), _LINE) for each in text.split("\n"))
+    return "\n  ".join(lines)
 
 
 def actions(account: Account, *, counts: bool) -> Iterator[Action]:

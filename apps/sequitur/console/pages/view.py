@@ -39,7 +39,7 @@ def register(site: Site) -> None:
             if name not in site.topology.views:
                 ui.label("There is no such view.").props('role="alert"')
                 return
-            declared = site.topology.views[name]
+            declared = next(each for each in site.topology.describe().views if each.name == name)
             ui.label(
                 f"buffer {declared.buffer}, gap {declared.gap}, full {declared.full}, "
                 f"late {declared.late}, error {declared.error}"

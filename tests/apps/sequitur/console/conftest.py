@@ -190,7 +190,7 @@ def browser() -> Iterator[Browser]:
         found = driver.chromium.launch(
             executable_path=chromium.browser_file(), args=["--no-sandbox", "--disable-gpu"]
         )
-        expect.set_options(timeout=60_000)  # how long that takes says more of the machine
+        expect.set_options(timeout=240_000)  # how long that takes says more of the machine
         yield found
         found.close()
 
@@ -200,7 +200,7 @@ def context(browser: Browser, operated: Operated) -> Iterator[BrowserContext]:
     """The tests' browser, with what it has loaded before; no request of it may leave for another
     place than the console."""
     made = browser.new_context(viewport={"width": 1280, "height": 900})
-    made.set_default_timeout(60_000)
+    made.set_default_timeout(240_000)
 
     def note(request: Request) -> None:
         if not request.url.startswith((operated.url, "data:", "blob:")):

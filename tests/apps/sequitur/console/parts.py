@@ -83,7 +83,7 @@ def parts_of(worker: Worker, folder: Path) -> Parts:
     for file, text in (("router", ROUTER), ("sites", SITES), ("replay", REPLAY)):
         (folder / f"{file}.toml").write_text(text.format(**places))
     admin = AdminClient({"bootstrap.servers": worker.broker})
-    topics = [NewTopic(f"{name}.{each}", 1, 1) for each in ("routed", "out", "units")]
+    topics = [NewTopic(f"{name}.{each}", 1, 1) for each in ("routed", "out", "units", "again")]
     for made in admin.create_topics(topics).values():
         made.result()
     worker.send((b"r", b"no JSON"), (b"r", b'{"gate": "A1"}'), topic="routed")
@@ -93,9 +93,11 @@ def parts_of(worker: Worker, folder: Path) -> Parts:
     units = ["--destination", f"{name}.units", "--group", "billing"]
     environment = {**worker.environment, "UNITS_TOKEN": SECRET, "SEQUITUR_BROKER": worker.broker}
     environment["SEQUITUR_DATADIR"] = str(folder / "router-data")
+    environment["SEQUITUR_REPLAY_TOKEN"] = SECRET
     serve = [
         ["sequitur", "route", "serve", str(folder / "router.toml")],
         ["sequitur", "units", "serve", *units, "--port", "0"],
+        ["sequitur", "replay", "serve", str(folder / "replay.toml")],
     ]
     processes = [ForkedWorker(words, environment, folder / f"{words[1]}.log") for words in serve]
     (folder / "store.url").write_text(f"sqlite:///{folder}/store.sqlite")

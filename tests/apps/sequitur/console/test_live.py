@@ -14,20 +14,26 @@ from sequitur.console.site import Site
 from topology.diagnostics.side_topics import SideTally, side_record
 from topology.faust.inspection.side_topics import SideTopic
 from topology.model.event import Record
+from topology.model.printable import printable
 
 
-async def test_a_broker_that_goes_away_is_said_and_what_was_shown_stays() -> None:
+async def test_a_broker_that_goes_away_or_hangs_is_said_and_what_was_shown_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     answers: list[Any] = [["one"], KafkaConnectionError("<b>no</b>\u202e broker"), ["one"], ["two"]]
-    shown = list[Any]()
+    shown, hangs = list[Any](), asyncio.Event()
 
     async def ask(*_: Any) -> Any:
+        if not answers:
+            hangs.set()
+            await asyncio.sleep(600)
         found = answers.pop(0)
         if isinstance(found, Exception):
             raise found
         return found
 
     site: Any = SimpleNamespace(
-        reader=SimpleNamespace(ask=ask), app={"bootstrap_servers": "127.0.0.1:9"}
+        reader=SimpleNamespace(ask=ask), reason=lambda error: printable(error)
     )
     before, core.loop = core.loop, asyncio.get_running_loop()
     try:
@@ -35,11 +41,18 @@ async def test_a_broker_that_goes_away_is_said_and_what_was_shown_stays() -> Non
             Site.live(site, "gaps", ask, lambda found, _: shown.append(found))
             (look,) = (each for each in client.elements.values() if isinstance(each, ui.timer))
             said = next(each for each in client.elements.values() if isinstance(each, ui.label))
-            assert look.callback is not None
+            again: Any = look.callback
             seen = list[tuple[bool, str]]()
             for _ in range(4):
-                await look.callback()
+                await again()
                 seen.append((said.visible, said.text))
+            monkeypatch.setattr("sequitur.console.site.SLOW", 0.0)
+            hung = asyncio.ensure_future(again())
+            await hangs.wait()
+            while not said.visible:
+                await asyncio.sleep(0)
+            assert said.text == "There is no answer yet: what is shown is older."
+            hung.cancel()
     finally:
         core.loop = before
     assert [visible for visible, _ in seen] == [False, True, False, False]
@@ -74,6 +87,19 @@ async def test_what_takes_long_to_find_is_asked_rarely_until_somebody_acts(
         assert await reader.ask("gaps", question) == 3
         assert await reader.ask("other", meanwhile) == 4
         assert await reader.ask("other", question) == 5
+
+
+async def test_a_client_that_ends_as_cancelled_is_a_trouble_and_no_end_of_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sequitur.console.reader.keep_folds", lambda app: None)
+    app: Any = SimpleNamespace()
+
+    async def cut_off(_: Any) -> None:
+        raise asyncio.CancelledError
+
+    with Reader(app) as reader, pytest.raises(ConnectionError, match="cut off"):
+        await reader.ask("lateness", cut_off)
 
 
 def test_many_failures_are_a_few_groups_and_a_page_of_them_is_small() -> None:

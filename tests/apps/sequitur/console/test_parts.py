@@ -1,5 +1,9 @@
 """The pages about what runs beside the topology, each on a real part."""
 
+import re
+import sqlite3
+from contextlib import closing
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -105,7 +109,7 @@ def test_sites_are_shown_and_a_takeover_that_cannot_be_says_why(
     expect(dialog.get_by_role("button", name="Take over")).to_be_disabled()
 
 
-def test_what_was_published_is_found_previewed_and_replayed(
+def test_what_was_published_is_found_previewed_and_its_replay_is_paused_and_cancelled(
     signed_in: Page, operated: Operated
 ) -> None:
     page = signed_in
@@ -123,7 +127,22 @@ def test_what_was_published_is_found_previewed_and_replayed(
     expect(shown).to_contain_text('value: {"leg": 1}')
     form = page.get_by_role("region", name="replay.toml: preview")
     form.get_by_label("Conditions").fill("tail=N1")
-    form.get_by_label("To: TARGET").fill("again")
+    form.get_by_label("To: TARGET").fill(f"{operated.worker.prefix}.again")
+    form.get_by_label("Messages a second").fill("0.01")  # it is not done before it is cancelled
     act(page, form, "Preview", "5", would="")
     replays = page.get_by_role("region", name="replay.toml: replays")
     expect(replays).to_contain_text("previewed")
+    one = page.get_by_role("region", name="replay.toml: a replay")
+    found = re.search(r"\b[0-9a-f]{16}\b", replays.inner_text())
+    assert found is not None
+    one.get_by_label("Id").fill(found[0])
+    for name, state in (
+        ("Start", "running"), ("Pause", "paused"), ("Resume", "running"), ("Cancel", "cancelled"),
+    ):  # fmt: skip
+        act(page, one, f"{name} replay", "", would="")
+        expect(replays).to_contain_text(state)
+    assert len(operated.worker.records("again")) < 5
+    with closing(sqlite3.connect(operated.mended.parent / "replay.sqlite")) as log:
+        told = log.execute("SELECT * FROM sequitur_replay_actions ORDER BY at").fetchall()
+    assert [each[3] for each in told] == ["preview", "start", "pause", "resume", "cancel"]
+    assert all(each[4].startswith("ann by ") and each[5] == "a test" for each in told)

@@ -1,7 +1,7 @@
 """What the console keeps of its looks: rates, lags and places, in bounded memory."""
 
 from sequitur.console.charts import options, spoken
-from sequitur.console.samples import KEPT, PLACES, Samples, Situation
+from sequitur.console.samples import KEPT, PLACES, Samples, Situation, came
 from topology.diagnostics.explain import ViewTally
 from topology.diagnostics.lateness_bars import lateness_bars
 from topology.faust.inspection import ViewCounts
@@ -10,7 +10,7 @@ from topology.model.counts import Counts
 
 
 def look(samples: Samples, now: float, processed: int, position: int, end: int) -> Situation:
-    counts = Counts(processed=processed, waiting=2)
+    counts = Counts(received=processed + position, processed=processed, waiting=2)
     tally = ViewTally(
         "board", "orders", counts, 0, None, end - position, {}, (), (), (),
         positions={0: (position, end)},
@@ -24,7 +24,7 @@ def test_a_rate_is_of_two_looks_and_a_lag_is_since_an_end_was_seen() -> None:
     assert first.rates == {}
     assert first.lags == {"board": 0.0}
     second = look(samples, 4, 140, 55, 70)
-    assert second.rates == {"board": 10.0}
+    assert second.rates == {"board": 10.0, came("board"): 11.25}
     assert second.lags == {"board": 4.0}
     assert look(samples, 8, 140, 70, 70).lags == {"board": 0.0}
 

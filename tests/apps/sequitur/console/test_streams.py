@@ -1,6 +1,7 @@
 """A stream that is stuck is found, explained and freed in the browser alone."""
 
 from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -54,6 +55,33 @@ def test_a_stream_of_odd_characters_harms_nothing(signed_in: Page, operated: Ope
     assert "\u202e" not in page.content()
     page.keyboard.press("Escape")
     assert len(EVIL) == 512
+
+
+def test_the_events_of_a_stream_are_followed_to_failures_and_rows(
+    page: Page, operated: Operated
+) -> None:
+    page.goto(f"{operated.url}/stream?id=order-8")
+    expect(page.get_by_role("region", name="View board", exact=True)).to_contain_text("parked")
+    events = page.get_by_role("region", name="Events", exact=True)
+    events.get_by_role("button", name="Read events").click()
+    failed = events.get_by_role("region", name="Sequence 2, Bad", exact=True)
+    expect(failed).to_contain_text('{"id":"order-8","seq":2,"kind":"Bad"}')
+    expect(failed).to_contain_text("errors: ValueError: no gate 2 (done: park)")
+    expect(failed).to_contain_text('"values":{"seq":2,"note":"<b>a row</b>"}')
+    waits = events.get_by_role("region", name="Sequence 3", exact=True)
+    ends = [each.split("\n") for each in waits.get_by_role("definition").all_inner_texts()]
+    assert [end[0] for end in ends] == ["parked", "handled", "handled"]
+    failed.scroll_into_view_if_needed()
+    picture(page, "console-events")
+    page.goto(f"{operated.url}/stream?id={quote(EVIL)}")
+    events.get_by_role("textbox", name="Sequence").fill("3")
+    expect(page.get_by_role("region", name="View board", exact=True)).to_contain_text("waiting")
+    events.get_by_role("button", name="Read events").click()
+    expect(events).to_contain_text("1 message of sequence 3 found.")
+    expect(page.locator("main script, main img, main b")).to_have_count(0)
+    events.get_by_role("textbox", name="Sequence").fill("2")
+    events.get_by_role("textbox", name="Sequence").press("Enter")
+    expect(events).to_contain_text("0 messages of sequence 2 found.")
 
 
 def test_many_gaps_are_skipped_with_a_preview(signed_in: Page, operated: Operated) -> None:

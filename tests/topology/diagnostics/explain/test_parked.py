@@ -9,7 +9,9 @@ from tests.topology.handled import driver_of
 from topology import Event, TopologyTestDriver, park, retry
 from topology.diagnostics.explain import of_waiting
 from topology.diagnostics.explain.command_log import (
+    CommandFilter,
     answered_command,
+    command_text,
     commands_text,
     merged,
     pending_command,
@@ -20,6 +22,7 @@ from topology.diagnostics.explain.parked_streams import (
     parked_text,
     reason_of,
 )
+from topology.diagnostics.parked_groups import groups_text
 from topology.engine.commands.command import Command
 
 
@@ -59,7 +62,20 @@ def test_parked_streams_are_listed_with_how_long_and_why() -> None:
     assert parked_text(found, 1).endswith("1 more not shown")
     assert [e.stream for e in found.older(300).streams] == ["a"]
     assert [e.stream for e in found.older(0, "b is bad").streams] == ["\x1b[2Jb"]
+    assert [e.stream for e in found.older(0, stream="a").streams] == ["a"]
     assert parked_text(ParkedStreams(0), 5) == "no stream is parked"
+
+
+def test_parked_streams_are_grouped_by_what_their_reasons_have_in_common() -> None:
+    driver = driver_of(board, error=park())
+    for stream, kind in (("1", "Bad"), ("2", "Bad"), ("x", "Bad"), ("x", "Ok")):
+        send(driver, 1 if kind == "Bad" else 2, stream=stream, kind=kind)
+    head, first, second, total = groups_text(aside(driver))
+    assert head.split() == ["streams", "wait", "view", "oldest", "sample", "reason"]
+    assert first.split()[:3] == ["2", "2", "board"]
+    assert first.endswith("2       ValueError: … is bad")
+    assert (second.split()[:2], second.endswith("ValueError: x is bad")) == (["1", "2"], True)
+    assert total == "3 parked streams in 2 groups"
 
 
 def test_a_stream_that_is_retried_by_itself_is_not_parked() -> None:
@@ -104,6 +120,15 @@ def test_commands_are_listed_once_with_what_came_of_them() -> None:
     assert text.endswith("3 commands, 1 waiting")
     assert "waits, too old by now" in commands_text(found, 700_000)
     assert commands_text([], 0) == "no command was given"
+    for choice, ids in (
+        (CommandFilter(stream="a"), [""]), (CommandFilter(id="2"), ["2"]),
+        (CommandFilter(reason="well"), ["2"]), (CommandFilter(since=1000, until=2000), ["1"]),
+    ):  # fmt: skip
+        assert [each.id for each in found if choice.takes(each)] == ids
+    whole = command_text(found[2], 61_000)
+    assert "by: bob\nwhy: not said" not in whole
+    assert whole.startswith("id: 2\ncommand: skip \\x1b[2J 4\nview: board\nby: bob\ngiven: ")
+    assert whole.endswith("answer: well")
 
 
 def test_what_was_refused_does_not_wait_where_nobody_notes_what_is_read() -> None:

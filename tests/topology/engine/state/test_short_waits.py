@@ -1,6 +1,5 @@
 """Events that wait for a short time have no rows: the input still has them."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from stores.view_state.memory import MemoryTable
 from tests.topology.partition import INSPECTOR, Partition, board, shop
 from topology import (
+    Event,
     Inspector,
     Record,
     Topology,
@@ -286,10 +286,9 @@ def test_a_note_that_names_no_event_is_foreign(row: bytes) -> None:
 @pytest.mark.parametrize("batch", [1, 10, 200])
 def test_bytes_end_a_generation_after_as_many_whatever_the_size_of_a_batch(batch: int) -> None:
     waits = ShortWaits(WaitLimits(records=10**9, bytes=1_000_000, time=10**9))
-    one: Any = SimpleNamespace(message=Record("orders", 0, 0, None, b"x" * 1_000), arrived=0)
-    one.stream, one.sequence = "s", 2
+    one: Event[Any] = Event("s", 2, None, None, Record("orders", 0, 0, None, b"x" * 1_000))
     waits.begin([one], None, 0)
-    assert waits.add(("s", 2), one)
+    assert waits.add(one)
     waits.rows(everything=False)
     came = 0
     while len([key for key, row in waits.rows(everything=False) if row]) == 0:

@@ -51,6 +51,8 @@ def test_many_streams_are_redriven_unparked_and_skipped_at_once(
     assert "\x1b" not in listed
     assert told(0, "parked", "--older-than", "1d").splitlines() == ["no stream is parked"]
     assert len(told.json(1, "parked", "--reason", "not yet")["streams"]) == 13
+    assert "13 parked streams in 1 group" in told(1, "parked", "--group")
+    assert len(told.json(1, "parked", "--stream", "s3")["streams"]) == 1
 
     dry = told(0, "redrive", "--all", "--view", "careful", "--dry-run")
     assert "stream s3: 0 events would be released; sequence 1 would fail" in dry
@@ -114,6 +116,8 @@ def test_commands_that_wait_are_listed_taken_back_and_grow_too_old(
     worker.send(event("a", 1), event("b", 1))
     worker.wait("careful-out", 3)
     worker.wait("patient-out", 2)
+    (one,) = told.json(0, "commands", "--stream", "a")
+    assert f"id: {one['id']}\ncommand: drop a\n" in told(0, "commands", one["id"][:8])
     found = {(e["name"], e["view"]): e["state"] for e in told.json(0, "commands")[4:]}
     assert found == {
         ("halt", "careful"): "cancelled",

@@ -12,6 +12,7 @@ from topology.engine.state.short_waits import ShortWaits
 from topology.engine.state.view_state import ViewState
 from topology.engine.stream_task import StreamTask
 from topology.engine.wait_notes import InputWaits
+from topology.model.event import Event
 from topology.model.partition_table import Row
 from topology.sequencer.sequencer import Step, step
 from topology.testing.simulation.halting import ObeyingRunner
@@ -179,7 +180,7 @@ def nothing_is_read_again(self: InputWaits, records: Any) -> None:
     pass
 
 
-def let_go_of_without_rows(self: ShortWaits, at: tuple[str, int]) -> bool:
+def let_go_of_without_rows(self: ShortWaits, event: Event) -> bool:
     return False
 
 

@@ -1,0 +1,199 @@
+"""Queries of the state of views: what is asked, who answers, and what it is as of."""
+
+import signal
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import orjson
+import pytest
+
+from sequitur.local.ports import HOST, free_port
+from tests.topology.faust.worker_process import Worker
+from topology import Inspector, Topology, TopologyTestDriver
+from topology.engine.state.reading import BYTES, StreamReader, page
+from topology.faust.processes import NumberedWorker
+from topology.faust.settings import Settings
+from topology.faust.worker.queries.question import Question, Wrong
+from topology.verbs import count, events, tumbling
+
+APP = """
+import os
+from topology import Inspector, Topology
+from topology.faust import compile
+from topology.verbs import count, events, tumbling
+
+prefix = os.environ["PREFIX"]
+topology = Topology(prefix)
+source = topology.source(
+    prefix + ".in", inspector=Inspector("tail", "number"), partitions=4, name="in"
+)
+moves = events(topology, source, time=lambda move: move["time"])
+days = moves.each().window(tumbling(86400)).fold(count(), name="days")
+days.to_rows("days")
+days.by(lambda row: row.value).fold(count(), name="sizes").to_rows("sizes")
+app = compile(topology, group=prefix, session_timeout=6)
+"""
+DAY = 86_400
+
+
+@pytest.fixture
+def app() -> str:
+    return APP
+
+
+def graph() -> Topology:
+    found = Topology("flights")
+    source = found.source("moves", inspector=Inspector("tail", "number"))
+    moves = events(found, source, time=lambda move: move["time"])
+    hours = moves.by(lambda move: move["origin"]).window(tumbling(3600))
+    hours.fold(count(), name="hours").fold(count(), name="busy")
+
+    @found.view("plain", of=source)
+    def plain(event: Any, state: dict[str, Any], cells: Any) -> None:
+        state["last"], cells[f"{event.sequence:03}"] = event.sequence, event.content
+
+    return found
+
+
+def test_rows_cells_and_state_are_read_from_what_is_committed_page_by_page() -> None:
+    topology = graph()
+    driver = TopologyTestDriver(topology)
+    for number in range(1, 8):
+        move = {"tail": "N1", "number": number, "time": -3601 + 3600 * number, "origin": "JFK"}
+        driver.pipe("moves", move)
+    tables = driver._storage.stores
+    reader = StreamReader(topology.views["hours"], tables["hours"], "JFK")
+    rows, following = page(reader.rows("hours"), 5, 0)
+    assert [row["value"] for row in rows] == [1] * 5
+    assert following == 5
+    rest, following = page(reader.rows("hours", 5), 5, 5)
+    assert following is None
+    starts = {row["start"].timestamp() for row in rows + rest}
+    assert starts == {-3600.0 + 3600 * n for n in range(7)}
+    (busy,) = reader.rows("busy")
+    assert (busy["key"], busy["value"]) == ("JFK", 7)
+    plain = StreamReader(topology.views["plain"], tables["plain"], "N1")
+    assert plain.stream.state == {"last": 7}
+    assert [key for key, _ in plain.cells("003", "006")] == ["003", "004", "005"]
+    assert plain.stream.sequence == 7
+    nobody = StreamReader(topology.views["plain"], tables["plain"], "N" * 600)
+    assert not nobody.stream.known
+    assert nobody.stream.sequence is None
+    assert page(iter(["x" * BYTES, "y"]), 9, 0) == (["x" * BYTES], 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({}, "view: name one of hours-by, hours, plain"),
+        ({"view": "plain"}, "name the stream"),
+        ({"view": "plain", "stream": "a", "what": "rows"}, "it has|has none"),
+        ({"view": "hours", "stream": "a", "fold": "x"}, "has hours, busy"),
+        ({"view": "plain", "stream": "a", "limit": "1001"}, "1000 at most"),
+        ({"view": "plain", "stream": "a", "skip": "-1"}, "give a number"),
+        ({"view": "plain", "stream": "a", "drop": "1"}, "it is none of"),
+        ({"view": "plain", "stream": "a" * 3001}, "more than 3000 letters"),
+        ({"view": "plain", "stream": "a\0b"}, "NUL"),
+        ({"view": "plain", "stream": "a", "max_staleness": "5"}, "max_staleness"),
+        ({"view": "hours", "stream": "a", "max_staleness": "5s"}, "not known here; leave it out"),
+    ],
+)
+def test_a_wrong_question_is_refused_with_the_remedy(asked: dict[str, str], why: str) -> None:
+    with pytest.raises(Wrong, match=why):
+        Question.read(graph(), asked)
+
+
+def test_an_address_that_nobody_reaches_is_refused_and_processes_have_their_own() -> None:
+    assert Settings(queries="7070").queries_url == "http://127.0.0.1:7070"
+    for address in ("0", "0.0.0.0:7070"):
+        with pytest.raises(ValueError, match="queries_url"):
+            Settings(queries=address)
+    given = Settings(queries="0.0.0.0:7070", queries_url="http://box:7070")
+    second = NumberedWorker(2, 0).settings(given)
+    assert (second.queries, second.queries_url) == ("0.0.0.0:7071", "http://box:7071")
+
+
+def asked(
+    port: int, view: str, stream: str, patience: float = 60, **more: str
+) -> tuple[int, dict[str, Any]]:
+    """(status, answer) of whoever has the stream; status 0 where nobody answers."""
+    url = f"http://{HOST}:{port}/query?" + urlencode({"view": view, "stream": stream, **more})
+    try:
+        with urlopen(url, timeout=patience) as found:
+            return found.status, orjson.loads(found.read())
+    except HTTPError as error:
+        return error.code, orjson.loads(error.read())
+    except OSError:
+        return 0, {}
+
+
+@pytest.mark.integration
+def test_any_worker_leads_to_the_one_that_has_the_stream_and_says_what_it_is_as_of(
+    worker: Worker,
+) -> None:
+    other = worker.another("two")
+    ports = free_port(), free_port()
+    worker.start(SEQUITUR_QUERIES=str(ports[0]))
+    other.start(SEQUITUR_QUERIES=str(ports[1]))
+    tails = [f"N{n}" for n in range(4)]
+    sent: list[dict[str, Any]] = [
+        {"tail": tail, "number": number, "time": day * DAY}
+        for tail in tails for number, day in ((1, 0), (2, 0), (4, 1), (3, 0))
+    ]  # fmt: skip
+    worker.send(*((move["tail"].encode(), orjson.dumps(move)) for move in sent))
+
+    def whole(port: int, patience: float = 60) -> bool:
+        found = (asked(port, "days", tail, patience)[1] for tail in tails)
+        return all(each.get("sequence") == 4 for each in found)
+
+    for port in ports:
+        worker.wait_until(lambda port=port: whole(port))  # type: ignore[misc]
+        for tail in tails:
+            status, answer = asked(port, "days", tail)
+            assert status == 200
+            assert [(row["value"], row["final"]) for row in answer["rows"]] == [(1, False)]
+            as_of = answer["as_of"]
+            assert as_of["certain"]
+            assert as_of["topic"] == f"{worker.prefix}.in.by-stream"
+            assert as_of["lag_records"] is not None
+    sizes = {key: asked(ports[0], "sizes", key)[1] for key in ("1", "3")}
+    worker.wait_until(
+        lambda: [row["value"] for row in asked(ports[0], "sizes", "3")[1]["rows"]] == [4]
+    )
+    assert sizes["3"]["as_of"]["topic"].endswith(".sizes.by-key")
+    status, answer = asked(ports[0], "days", tails[0], max_staleness="60s")
+    assert (status, answer["sequence"]) == (200, 4)
+    assert 0 <= answer["as_of"]["staleness_seconds"] <= 60
+    assert asked(ports[0], "days", tails[0], max_staleness="1ms")[0] == 503
+    for odd in ("é/%?" * 128, "N" * 900):
+        assert asked(ports[0], "days", odd)[1]["known"] is False
+    assert asked(ports[1], "nothing", "N1")[0] == 404
+    done = worker.run("query", "days", "N1", "--json", "--worker", f"{HOST}:{ports[1]}")
+    assert orjson.loads(done.stdout)["rows"][0]["value"] == 1, done.stdout + done.stderr
+    # One that was away while another took its partitions never answers as if it were current.
+    other.process.send_signal(signal.SIGSTOP)
+    # Until the others have them, its streams lead to it, and it does not answer.
+    worker.wait_until(lambda: whole(ports[0], patience=3))
+    more: list[dict[str, Any]] = [{"tail": tail, "number": 5, "time": DAY} for tail in tails]
+    worker.send(*((move["tail"].encode(), orjson.dumps(move)) for move in more))
+    worker.wait_until(
+        lambda: all(asked(ports[0], "days", tail)[1].get("sequence") == 5 for tail in tails)
+    )
+    other.process.send_signal(signal.SIGCONT)
+
+    def awake() -> bool:
+        """Whether it knows by now; nothing that it says until then is old and certain."""
+        knows = 0
+        for tail in tails:
+            status, answer = asked(ports[1], "days", tail)
+            if status == 200 and answer["sequence"] != 5:
+                assert not answer["as_of"]["certain"]
+            knows += status == 200 and answer["as_of"]["certain"]
+            status, answer = asked(ports[1], "days", tail, max_staleness="30s")
+            assert status != 200 or answer["sequence"] == 5
+        return knows == len(tails)
+
+    other.wait_until(awake)
+    other.kill()

@@ -1,0 +1,303 @@
+"""Lookups: rows that are right whatever the order of arrival, and in the end final."""
+
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.topology.verbs.lookup_model import (
+    Body,
+    expected,
+    flights,
+    looked_up,
+    move,
+    report,
+    said,
+    topic_of,
+    windy,
+    windy_of,
+    with_wind,
+)
+from topology import Inspector, Topology, TopologyTestDriver, rebuild_stream, skip
+from topology.model.errors import DeclarationError
+from topology.spark.supported import check_supported
+from topology.verbs import as_of_sequence, as_of_time, count, events, least, tumbling
+from topology.verbs.as_of import AsOf
+
+BY_SEQUENCE: AsOf[Any] = as_of_sequence(left=lambda move: move["saw"])
+REBUILT = {"gap": skip(after=10), "late": rebuild_stream()}
+
+
+def day(chance: Random, moves: int = 8, reports: int = 6) -> list[Body]:
+    """Movements of three aircraft and reports of two airports, in order."""
+    found: list[Body] = []
+    for tail in ("N1", "N2", "N3"):
+        times = sorted(chance.randrange(100) for _ in range(moves))
+        found += [
+            move(
+                tail, number, chance.choice(["JFK", "LGA"]), time, chance.randrange(reports + 2),
+                chance.choice(["OUT", "OUT", "IN"]),
+            )
+            for number, time in enumerate(times, 1)
+        ]  # fmt: skip
+    for origin in ("JFK", "LGA"):
+        times = sorted(chance.randrange(100) for _ in range(reports))
+        found += [report(origin, n, time, chance.randrange(40)) for n, time in enumerate(times, 1)]
+    return found
+
+
+def run(graph: Topology, bodies: list[Body], pause: float = 0) -> TopologyTestDriver:
+    driver = TopologyTestDriver(graph)
+    for body in bodies:
+        driver.pipe(topic_of(body), body)
+        if pause:
+            driver.advance(pause)
+    driver.advance(100)
+    audit = driver.audit(contents=True)
+    assert audit.sound, audit
+    return driver
+
+
+def hashed(driver: TopologyTestDriver) -> str:
+    tables = [sorted(said(driver).items()), sorted(windy(driver).items())]
+    return sha256(repr(tables).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("by_time", [True, False])
+def test_twenty_orders_of_arrival_have_one_hash_and_the_rows_of_merge_asof(by_time: bool) -> None:
+    chance = Random(11)
+    bodies = day(chance)
+    at = None if by_time else BY_SEQUENCE
+    rows = expected(bodies, by_time)
+    if not by_time:
+        rows = {key: row for key, row in rows.items() if row[2]}  # others wait for what they saw
+    hashes = set()
+    for _ in range(20):
+        arrived = [body for body in bodies for _ in range(1 + (chance.random() < 0.2))]
+        chance.shuffle(arrived)
+        driver = run(flights(at), arrived)
+        assert said(driver) == rows
+        assert windy(driver) == windy_of(rows, bodies)
+        hashes.add(hashed(driver))
+    assert len(hashes) == 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([True, False]))
+def test_what_is_lost_is_missing_and_the_rest_is_as_what_arrived(seed: int, by_time: bool) -> None:
+    chance = Random(seed)
+    bodies = [body for body in day(chance) if "tail" in body or chance.random() < 0.6]
+    chance.shuffle(bodies)
+    at = as_of_time(wait=0, keep=86_400) if by_time else BY_SEQUENCE
+    driver = run(flights(at, right={"gap": skip(after=10)}), bodies)
+    wanted = expected(bodies, by_time)
+    if not by_time:
+        wanted = {key: row for key, row in wanted.items() if row[2]}
+    assert said(driver) == wanted
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_a_rebuild_of_either_side_gives_the_tables_of_a_run_in_order(seed: int) -> None:
+    chance = Random(seed)
+    bodies = day(chance, moves=4, reports=4)
+    in_order = hashed(run(flights(), bodies))
+    chance.shuffle(bodies)
+    driver = run(flights(left=REBUILT, right=REBUILT), bodies, pause=11)
+    assert hashed(driver) == in_order
+
+
+def test_a_provisional_row_goes_out_after_the_wait_and_is_revised_two_hops_down() -> None:
+    driver = TopologyTestDriver(flights())
+    driver.pipe("weather", report("JFK", 1, 50, 30))
+    driver.pipe("moves", move("N1", 1, "JFK", 100))
+    driver.advance(59)
+    assert said(driver) == {}
+    driver.advance(1)
+    assert said(driver) == {("N1", 1): (30, 0, False)}
+    assert windy(driver) == {"JFK": (1, 0)}
+    driver.pipe("weather", report("JFK", 2, 100, 10))
+    assert said(driver) == {("N1", 1): (10, 0, False)}  # another one may have the same time
+    assert windy(driver) == {}
+    driver.pipe("weather", report("JFK", 3, 100, 40))
+    driver.pipe("weather", report("JFK", 4, 101, 10))
+    assert said(driver) == {("N1", 1): (40, 0, True)}
+    assert windy(driver) == {"JFK": (1, 0)}
+    assert driver.audit(contents=True).sound
+
+
+def test_of_equal_times_the_later_in_sequence_is_found() -> None:
+    driver = TopologyTestDriver(flights())
+    for body in [move("N1", 1, "JFK", 100), report("JFK", 1, 100, 1), report("JFK", 2, 100, 2)]:
+        driver.pipe(topic_of(body), body)
+    driver.pipe("weather", report("JFK", 3, 101, 3))
+    assert said(driver) == {("N1", 1): (2, 0, True)}
+
+
+def test_a_sequence_that_was_seen_is_waited_for_or_for_its_being_given_up() -> None:
+    driver = TopologyTestDriver(flights(BY_SEQUENCE, right={"gap": skip(after=10)}))
+    driver.pipe("moves", move("N1", 1, "JFK", 999, saw=0))
+    assert said(driver) == {("N1", 1): (None, 0, True)}  # it saw none
+    driver.pipe("moves", move("N1", 2, "JFK", 5, saw=3))
+    driver.pipe("weather", report("JFK", 1, 700, 7))
+    driver.pipe("weather", report("JFK", 5, 700, 8))
+    assert ("N1", 2) not in said(driver)
+    driver.advance(10)  # 2, 3 and 4 are given up: two of them up to what was seen
+    assert said(driver)["N1", 2] == (7, 2, True)
+
+
+def test_what_is_kept_no_more_goes_to_the_late_topic_with_the_reason() -> None:
+    driver = TopologyTestDriver(flights(as_of_time(keep=50)))
+    for n, time in enumerate([10, 20, 100, 200], 1):
+        driver.pipe("weather", report("JFK", n, time, n))
+    driver.pipe("moves", move("N1", 1, "JFK", 149))
+    driver.pipe("moves", move("N1", 2, "JFK", 150))
+    driver.pipe("weather", report("JFK", 5, 30, 9))
+    assert said(driver) == {("N1", 2): (3, 0, True)}
+    left, right = driver.read("flights.late")
+    reasons = [dict(record.headers)["sequitur-reason"] or b"" for record in (left, right)]
+    assert all(b"kept no more" in reason for reason in reasons)
+    assert b"00:02:29" in reasons[0]
+    assert b"00:02:30" in reasons[1]
+    state = driver.state("flown", "JFK")
+    assert state["clock"] == 200_000
+
+
+def test_rows_and_values_that_are_kept_no_more_are_dropped() -> None:
+    driver = TopologyTestDriver(flights(as_of_time(keep=50, wait=0)))
+    for n in range(1, 200):
+        driver.pipe("weather", report("JFK", n, 10 * n, 30))
+        driver.pipe("moves", move("N1", n, "JFK", 10 * n + 5))
+    rows = driver._runner.view("flown").state.cells.keys("JFK")
+    assert len([key for key in rows if key.startswith("row ")]) < 10
+    assert len([key for key in rows if key.startswith("value ")]) < 10
+    assert len([key for key in rows if key.startswith("by windy")]) < 10
+    assert windy(driver) == {"JFK": (199, 0)}
+    assert len(said(driver)) == 199
+
+
+def test_a_report_that_makes_many_rows_final_goes_on_with_them() -> None:
+    driver = TopologyTestDriver(flights(as_of_time(keep=10**6)))
+    driver.pipe("weather", report("JFK", 1, 0, 30))
+    for number in range(1, 600):
+        driver.pipe("moves", move("N1", number, "JFK", number))
+    assert said(driver) == {}
+    driver.pipe("weather", report("JFK", 2, 10**6 // 2, 1))
+    assert windy(driver) == {"JFK": (599, 0)}
+    assert len(driver.read("flights.flown.by-key")) == 601 + 2
+
+
+def test_a_table_of_the_same_key_over_two_sources_needs_no_key() -> None:
+    graph = Topology("shop")
+    orders = graph.source("orders", inspector=Inspector("customer", "n"))
+    customers = graph.source("customers", inspector=Inspector("id", "version"))
+    known = events(graph, customers, time=lambda it: it["time"]).latest(name="known")
+    found = events(graph, orders, time=lambda it: it["time"]).lookup(
+        known, at=as_of_time(wait=0, keep=1000), name="named",
+        merge=lambda order, customer: customer and customer["name"],
+    )  # fmt: skip
+    found.to_rows("named", {"name": lambda name: name})
+    found.to("told")
+    driver = TopologyTestDriver(graph)
+    driver.pipe("orders", {"customer": 7, "n": 1, "time": 5})
+    driver.pipe("customers", {"id": 7, "version": 1, "time": 4, "name": "Ann"})
+    driver.pipe("customers", {"id": 7, "version": 2, "time": 6, "name": "Eve"})
+    (row,) = driver.table("named").values()
+    assert row == {"stream": "7", "sequence": 1, "name": "Ann", "missing": 0, "final": True}
+    told = driver.read_json("told")
+    assert [(each["value"], each["final"]) for each in told] == [
+        (None, False), ("Ann", False), ("Ann", True),
+    ]  # fmt: skip
+    assert (told[0]["stream"], told[0]["sequence"]) == ("7", 1)
+
+
+def test_what_verbs_leave_out_on_the_right_is_no_value_but_moves_its_clock() -> None:
+    graph = Topology("flights")
+    moves = graph.source("moves", inspector=Inspector("tail", "number"))
+    weather = graph.source("weather", inspector=Inspector("origin", "n"))
+    windy = events(graph, weather, time=lambda it: it["time"]).filter(lambda it: it["wind"] > 20)
+    found = events(graph, moves, time=lambda it: it["time"]).flat_map(lambda move: [move, move])
+    found.lookup(
+        windy.map(lambda it: {"wind": it["wind"] + 1}).latest(name="wind"),
+        key=lambda move: move["origin"], at=as_of_time(keep=1000), merge=with_wind, name="flown",
+    ).to_rows("flown", {"wind": lambda it: it["wind"]})  # fmt: skip
+    driver = TopologyTestDriver(graph)
+    for body in [
+        report("JFK", 1, 10, 30), move("N1", 1, "JFK", 15), report("JFK", 2, 14, 1),
+        report("JFK", 3, 20, 1),
+    ]:  # fmt: skip
+        driver.pipe(topic_of(body), body)
+    assert [(row["part"], row["wind"], row["final"]) for row in driver.table("flown").values()] == [
+        (0, 31, True), (1, 31, True),
+    ]  # fmt: skip
+
+
+def test_windows_behind_a_lookup_go_by_the_left_time() -> None:
+    graph = Topology("flights")
+    flown, _ = looked_up(graph, as_of_time(wait=0, keep=10**6))
+    hours = flown.by(lambda found: found["origin"]).window(tumbling(3600))
+    hours.fold(count(), name="hours").to_rows("hours")
+    driver = TopologyTestDriver(graph)
+    driver.pipe("moves", move("N1", 1, "JFK", 10))
+    driver.pipe("moves", move("N1", 2, "JFK", 4000))
+    assert sorted(row["start"].hour for row in driver.table("hours").values()) == [0, 1]
+
+
+def test_what_no_lookup_can_be_right_with_is_refused() -> None:
+    graph = Topology("flights")
+    moves = graph.source("moves", inspector=Inspector("tail", "number"))
+    timed, plain = events(graph, moves, time=lambda it: it["time"]), events(graph, moves)
+    right, bare = timed.latest(name="right"), plain.latest(name="bare")
+    anything: Any = "arrival"
+    by_time = as_of_time(keep=1)
+    for left, of, at in [(plain, right, by_time), (timed, bare, by_time), (timed, right, anything)]:
+        with pytest.raises(DeclarationError, match="arrival time is no choice"):
+            left.lookup(of, at=at, merge=with_wind, name="x")
+    with pytest.raises(DeclarationError, match="latest"):
+        timed.lookup(anything, at=by_time, merge=with_wind, name="x")
+    with pytest.raises(DeclarationError, match="found by its stream"):
+        timed.latest(name="y", key=lambda it: it["origin"])  # type: ignore[call-arg]
+    with pytest.raises(DeclarationError, match="reopen"):
+        timed.latest(name="y", closes="Sold", retention=60, reopen="start")
+    with pytest.raises(DeclarationError, match="keep"):
+        as_of_time(keep=0)
+    with pytest.raises(DeclarationError, match="keep"):
+        as_of_sequence(left=lambda it: 1, keep=0)
+    found = timed.lookup(right, at=by_time, merge=with_wind, name="x")
+    with pytest.raises(DeclarationError, match="subtract"):
+        found.by(lambda it: "a").fold(least(lambda it: 1), name="least")
+    with pytest.raises(DeclarationError, match="missing, final already"):
+        found.to_rows("x", {"final": lambda it: 1})
+
+
+def test_content_that_json_does_not_give_back_fails_its_event() -> None:
+    graph = Topology("flights")
+    moves = graph.source("moves", inspector=lambda message: ("N1", message.offset + 1, None, {1}))
+    both = events(graph, moves, time=lambda _: 1)
+    right = both.latest(name="right")
+    both.lookup(right, at=as_of_time(keep=1), merge=lambda a, b: a, name="x")
+    driver = TopologyTestDriver(graph, strict=False)
+    driver.pipe("moves", {})
+    assert (driver.counts("x-left").failed, driver.counts("right").failed) == (1, 1)
+    assert "JSON" in driver.read_json("flights.errors")[0]["error"]
+
+
+def test_describe_shows_the_hops_and_spark_refuses_them() -> None:
+    graph = flights()
+    text, picture = str(graph.describe()), graph.describe().mermaid()
+    assert "flights.flown.by-key (from views flown-left, wind, flown-wait, flown, by key" in text
+    assert "flights.flown.waits (from view flown, by key" in text
+    for view in ("flown_left", "wind", "flown_wait", "flown"):
+        assert f"v_{view} --> t_flights_flown_by_key" in picture
+    with pytest.raises(DeclarationError, match="run the topology with Faust"):
+        check_supported(graph)
+
+
+def test_explain_tells_of_a_key() -> None:
+    driver = run(flights(), day(Random(1)))
+    assert "JFK" in str(driver.explain("flown", "JFK"))
+    assert orjson.loads(driver.read("flights.flown.by-key")[0].value or b"")[0] in ("left", "right")

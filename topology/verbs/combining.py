@@ -1,0 +1,158 @@
+"""The view that combines what comes to a key from all streams, over a topic of the topology's own.
+
+Streams have no order among each other. So what crosses them is combined with `Aggregate.merge`,
+whose result must not depend on the order; everything else about the rows is kept to that, too: no
+window is closed, and none is too old.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any, Generic, TypedDict, TypeVar
+
+from topology.declaration.policies import OnError
+from topology.declaration.topology import Topology
+from topology.declaration.view import CellRange
+from topology.model.changes import Output
+from topology.model.column_types import ColumnType
+from topology.model.errors import DeclarationError, HandlerError
+from topology.model.event import Event
+from topology.model.table import Table
+from topology.verbs.aggregates import Aggregate
+from topology.verbs.contributions import Contribution, InOffsetOrder, contribution_of
+from topology.verbs.declared_views import declare
+from topology.verbs.revisions import Cells, Change, Reader, applied
+from topology.verbs.steps import named
+from topology.verbs.windows import Hopping, Session, Windows, moment
+
+R = TypeVar("R")
+
+SESSIONS = (
+    "window(session(…)) behind by(…): sessions of several streams; use each().window(session(…)), "
+    "or tumbling(…) and hopping(…)"
+)
+EARLY = "window(…): say when events happened, as in events(…, time=…)"
+
+
+class CombineOptions(TypedDict, total=False):
+    """What `Topology.view` takes of a view that combines; its input has no gaps."""
+
+    error: OnError
+    tables: Iterable[Table]
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow(Generic[R]):
+    """What a fold by key has found, of one key in one window.
+
+    Attributes:
+        key: the key; the stream of a fold of rows within their view.
+        start: when the window begins; None of a fold without windows.
+        end: when it ends.
+        value: the aggregate's result.
+        missing: how many events were given up, or failed, right before one of this window in the
+            stream of that; of rows, the sum of theirs.
+    """
+
+    key: str
+    start: datetime | None
+    end: datetime | None
+    value: R
+    missing: int
+
+
+def key_columns(windows: Windows | None) -> tuple[dict[str, ColumnType], dict[str, ColumnType]]:
+    """(the key, the other columns but `value`) of rows by key."""
+    if windows is None:
+        return {"key": str}, {"missing": int}
+    return {"key": str, "start": datetime}, {"missing": int, "end": datetime}
+
+
+def combined(
+    graph: Topology,
+    name: str,
+    topic: str,
+    fed_by: str,
+    aggregate: Aggregate[Any, Any, Any],
+    windows: Windows | None,
+    options: CombineOptions,
+    told: Reader,
+) -> None:
+    """Declare the view that combines, and the topic between.
+
+    Args:
+        graph: the topology.
+        name: the view's.
+        topic: the topic.
+        fed_by: the view that fills it.
+        aggregate: with a `merge`.
+        windows: of the key's events or rows.
+        options: the view's.
+        told: says what is to be said of its rows.
+
+    Raises:
+        DeclarationError: a name is taken or no name, or an option is wrong.
+    """
+    if unknown := options.keys() - CombineOptions.__annotations__.keys():
+        raise DeclarationError(
+            f"view {name!r}: {sorted(unknown)[0]}= is no option of a view that combines, which has "
+            f"{', '.join(CombineOptions.__annotations__)}"
+        )
+
+    def row(key: str, start: int, end: int, cell: Sequence[Any]) -> KeyRow[Any]:
+        first, last = (None, None) if windows is None else (moment(start), moment(end))
+        return KeyRow(key, first, last, aggregate.result(cell[0]), cell[1])
+
+    def combine(event: Event, state: dict[str, Any], cells: Cells) -> Iterator[Output]:
+        part: Contribution = event.content
+        mark = f"from {part.stream}"
+        if [part.epoch, part.sequence] <= cells.get(mark, []):
+            return  # it was sent again after a crash
+        cells[mark] = [part.epoch, part.sequence]
+        changes = []
+        for start, end, cell in applied("", part.plus, part.minus, cells, aggregate, windows):
+            if cell is not None:
+                made = row(event.stream, start, end, cell)
+            else:
+                made = replace(row(event.stream, start, end, (aggregate.start(), 0)), value=None)
+            changes.append(Change(str(start), made, start, made.missing, cell is None))
+        yield from told(event.stream, changes, cells)
+
+    def rows(key: str, _: Any, cells: CellRange) -> Iterator[Any]:
+        for at, cell in cells("-", ":"):  # numbers: all other cells begin with a letter
+            if cell[2] > 0:
+                start = int(at)
+                end = start if windows is None else dict(windows.of(start))[start]
+                yield asdict(row(key, start, end, cell))
+
+    order, partitions = InOffsetOrder(), graph.views[fed_by].of.partitions
+    source = graph.add_hop(f"{name}-by", topic, (fed_by,), contribution_of, order, partitions)
+    over = () if windows is None else (str(windows),)
+    handler = named(combine, (), *over, "fold by key")
+    given: Any = {**options}
+    declare(graph, name, source, handler, given)
+    view = graph.views[name]
+    graph.replace_view(replace(view, folds={name: rows}))
+
+
+def checked_windows(windows: object, timed: bool) -> None:
+    """Raises DeclarationError for windows that several streams cannot have."""
+    if isinstance(windows, Session):
+        raise DeclarationError(SESSIONS)
+    if not isinstance(windows, Hopping):
+        raise DeclarationError(f"window({windows!r:.100}): give tumbling(…) or hopping(…)")
+    if not timed:
+        raise DeclarationError(EARLY)
+
+
+def key_text(key: Any, of: str = "by(…)") -> str:
+    """A key as its record has it. Raises HandlerError for what is none."""
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(key)
+    if not isinstance(key, str) or not key:
+        raise HandlerError(
+            f"{of} returned {key!r:.100}; let it return a text or a whole number, and filter "
+            "events without a key out"
+        )
+    return key

@@ -1,0 +1,242 @@
+"""One key of a lookup: its right stream's values, and the left rows that look them up. Pure.
+
+Left and right come in any order, so nothing here depends on it. Values and rows are kept as cells,
+sorted by what is looked up: a time, or a sequence of the right stream. The state is a dictionary
+that JSON can write: `clock`, the highest of the right's, `mark`, its last event, and the ranges of
+rows that may have changed: `todo` of those that are final, `again` of those that are told of, but
+not final.
+"""
+
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from typing import Any
+
+from topology.sequencer.ordering import LAST
+from topology.verbs.as_of import AsOf
+from topology.verbs.lookup_records import Item, LookupRecord
+from topology.verbs.sorted_cells import SortedCells
+
+MOST = 250
+"""Rows that one record makes final, or revises; the others follow with a record to go on."""
+DROPPED = 200
+"""Rows and values that one record drops, of those that are kept no more."""
+
+
+@dataclass(slots=True)
+class Found:
+    """A left value with what it finds.
+
+    id: tells it from the other rows of its key. stream, sequence, number: its event, and which of
+    that event's values it is. time: of its event (ms). left, right: contents; None for a right
+    where there is none. final: whether the right has passed it. missing: how many right events were
+    given up that may have been meant.
+    """
+
+    id: str
+    stream: str
+    sequence: int
+    number: int
+    time: int
+    left: Any
+    right: Any
+    final: bool
+    missing: int
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a record comes to: rows to tell of, rows that begin to wait, rows of which nothing is
+    told any more, (what it is of, what is kept) if it is late, and whether there are rows to go on
+    with."""
+
+    found: list[Found] = field(default_factory=list)
+    waits: list[Item] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    late: tuple[int, int] | None = None
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LookupJoin:
+    """How a key's records change its rows.
+
+    as_of: what is looked up. step: between the right's sequences. first: the one before the first,
+    None where its streams may begin anywhere.
+    """
+
+    as_of: AsOf[Any]
+    step: int = 1
+    first: int | None = None
+
+    def take(
+        self, state: dict[str, Any], cells: MutableMapping[str, Any], record: LookupRecord
+    ) -> Taken:
+        """Take one record over into the state."""
+        key = _Key(self, state, cells)
+        mark = [record.epoch, record.sequence]
+        if record.kind == "right":
+            if mark > state.get("mark", []):  # else it was sent again after a crash
+                state["mark"] = mark
+                for item in record.items:
+                    key.right(*item)
+        elif record.kind == "left":
+            if mark > cells.get(f"left {record.stream}", []):
+                cells[f"left {record.stream}"] = mark
+                for item in record.items:
+                    key.left(record.stream, *item)
+        elif record.kind == "over":
+            for at, row in record.items:
+                key.over(at, row)
+        key.go_on()
+        if record.kind in ("right", "on"):
+            key.drop()
+        return key.taken
+
+
+class _Key:
+    """One record's work on a key."""
+
+    def __init__(
+        self, join: LookupJoin, state: dict[str, Any], cells: MutableMapping[str, Any]
+    ) -> None:
+        self.as_of, self.step = join.as_of, join.step
+        self.by_sequence = self.as_of.left is not None
+        self.keep = self.as_of.keep * (self.step if self.by_sequence else 1)
+        self.state, self.cells = state, cells
+        self.values = SortedCells(cells, "values")
+        self.rows = SortedCells(cells, "rows")
+        self.open = SortedCells(cells, "open")
+        """The rows that are told of, and not final."""
+        self.taken = Taken()
+        self.clock: int = state.get("clock", -LAST)
+        if self.by_sequence and join.first is not None:
+            self.clock = max(self.clock, join.first)
+
+    @property
+    def kept(self) -> int:
+        """The first time, or sequence, for which a row is kept."""
+        return self.clock - self.keep
+
+    @property
+    def reached(self) -> int:
+        """Below which rows are final."""
+        return self.as_of.reached(self.clock)
+
+    def left(self, stream: str, sequence: int, time: int, looks: list[Item], content: Any) -> None:
+        for number, at in looks:
+            if at < self.kept:
+                self.taken.late = at, self.kept
+                continue
+            row = f"{stream} {sequence} {number}"
+            self.rows.put([at, row])
+            self.cells[f"row {row}"] = [stream, sequence, number, time, content, None]
+            if at < self.reached or self.as_of.wait == 0:
+                self.tell(at, row)
+            elif self.as_of.wait is not None:
+                self.taken.waits.append([at, row])
+
+    def over(self, at: int, row: str) -> None:
+        """A row has waited long enough."""
+        known = self.cells.get(f"row {row}")
+        if known is not None and known[-1] is None:
+            self.tell(at, row)
+
+    def right(self, sequence: int, time: int, missing: int, content: Any) -> None:
+        at = sequence if self.by_sequence else time
+        if at < self.kept:
+            self.taken.late = at, self.kept
+        before, self.clock = self.reached, max(self.clock, at)
+        self.state["clock"] = self.clock
+        self._may_change("todo", before, self.reached)
+        known = self.values.find([at, sequence])
+        if content is not None or missing or known is not None:
+            self.values.put([at, sequence, missing, content is not None])
+            if content is not None:
+                self.cells[f"value {sequence}"] = content
+            # From the value before to the one behind, what is found or missing may be another.
+            earlier = next(self._valid(self.values.below([at, sequence])), None)
+            later = next(self._valid(self.values.since([at, sequence + 1])), None)
+            low, high = earlier[0] if earlier else -LAST, later[0] if later else LAST
+            self._may_change("todo", low, min(high, self.reached))
+            self._may_change("again", max(low, self.reached), high)
+
+    def _may_change(self, which: str, low: int, high: int) -> None:
+        """Rows from one time, or sequence, to below another may have changed."""
+        if low < high:
+            todo = self.state.get(which, [low, high])
+            self.state[which] = [min(low, todo[0]), max(high, todo[1])]
+
+    def go_on(self) -> None:
+        """Tell of the rows that may have changed, as many as one record may."""
+        room = MOST
+        for which, index in (("todo", self.rows), ("again", self.open)):
+            low, high = self.state.pop(which, (LAST, LAST))
+            rows = index.since([max(low, self.kept)]) if low < high else iter(())
+            for at, row in list(islice(rows, room + 1)):
+                if at >= high:
+                    break
+                if not room:
+                    self.state[which] = [at, high]
+                    self.taken.more = True
+                    break
+                self.tell(at, row)
+                room -= 1
+
+    def tell(self, at: int, row: str) -> None:
+        """Tell of a row, unless it was told of just so."""
+        known = self.cells[f"row {row}"]
+        used, missing = self.find(at)
+        final = at < self.reached
+        said = [used, final, missing]
+        if known[-1] == said:
+            return
+        stream, sequence, number, time, content, _ = known
+        self.cells[f"row {row}"] = [*known[:-1], said]
+        if not final:
+            self.open.put([at, row])
+        elif known[-1] is not None and not known[-1][1]:
+            self.open.remove([at, row])
+        right = None if used is None else self.cells[f"value {used}"]
+        self.taken.found.append(
+            Found(row, stream, sequence, number, time, content, right, final, missing)
+        )
+
+    def find(self, at: int) -> tuple[int | None, int]:
+        """(the sequence of the value at or before, how many were given up behind it that may have
+        been meant)."""
+        used, missing = None, 0
+        for _, sequence, lost, valid in self.values.below([at + 1]):
+            if valid:
+                used = sequence
+                break
+            missing += lost
+        after = next(self.values.since([at + 1]), None)
+        if after is not None:
+            _, sequence, lost, _ = after
+            if self.by_sequence:
+                # Of those in front of the next one, the ones that are not behind what was seen.
+                lost = max(0, lost - (sequence - at - 1) // self.step)
+            missing += lost
+        return used, missing
+
+    def drop(self) -> None:
+        """Drop what is kept no more: rows, and values but for the last one before all rows."""
+        todo = self.state.get("todo")
+        end = self.kept if todo is None else min(self.kept, todo[0])
+        old = self.rows.since([-LAST])
+        for entry in list(takewhile(lambda entry: entry[0] < end, islice(old, DROPPED))):
+            self.rows.remove(entry)
+            del self.cells[f"row {entry[1]}"]
+            self.taken.dropped.append(entry[1])
+        last = next(self._valid(self.values.below([end + 1])), None)
+        if last is not None:
+            since = self.values.since([-LAST])
+            until = last[:2]
+            for entry in list(takewhile(lambda entry: entry[:2] < until, islice(since, DROPPED))):
+                self.values.remove(entry)
+                self.cells.pop(f"value {entry[1]}", None)
+
+    @staticmethod
+    def _valid(entries: Iterator[Item]) -> Iterator[Item]:
+        return (entry for entry in entries if entry[3])

@@ -1,0 +1,271 @@
+"""Lookups of another stream's value: two views that send by key, and one that combines.
+
+Left and right each have an order of their own, and none between them. So the view that combines
+takes both in any order, and keeps what it needs to revise its rows.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from topology.declaration.orders import Monotonic
+from topology.declaration.source import Source
+from topology.declaration.starts import First
+from topology.declaration.topology import Topology
+from topology.declaration.view import Correction
+from topology.model.changes import Emit, Late, Output
+from topology.model.column_types import ColumnType
+from topology.model.errors import DeclarationError
+from topology.model.event import Event
+from topology.verbs.as_of import AsOf
+from topology.verbs.combining import key_text
+from topology.verbs.contributions import InOffsetOrder
+from topology.verbs.declared_views import ViewOptions, declare, sends_to
+from topology.verbs.folds import Input
+from topology.verbs.lookup_join import Found, LookupJoin
+from topology.verbs.lookup_records import LookupRecord, as_told_anew, encoded, lookup_record_of
+from topology.verbs.revisions import Cells, Change
+from topology.verbs.rows import Rows
+from topology.verbs.steps import checked_function, fused, named
+from topology.verbs.window_fold import missing_before
+from topology.verbs.windows import milliseconds_of, moment
+
+T = TypeVar("T")
+W = TypeVar("W")
+R = TypeVar("R")
+ARRIVAL = (
+    "arrival time is no choice: the rows would depend on the order of arrival. Say when events "
+    "happened, as in events(…, time=…) on both sides, or use as_of_sequence(left=…)"
+)
+KEY = (
+    "the right side of a lookup is found by its stream; give its source an inspector whose stream "
+    "is what the lookup's key=… returns"
+)
+REOPEN = (
+    "reopen='start': a stream that begins again would begin its rows again; write a handler that "
+    "tells its lives apart"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LookupRow(Generic[R]):
+    """What a lookup has found for one left event.
+
+    Attributes:
+        stream: the left event's.
+        sequence: the left event's.
+        part: which of the values it is that `flat_map` made of the event, from 0.
+        value: what `merge` made of left and right.
+        final: whether the right stream has passed what was looked up. What comes later in its
+            sequence, but is of an earlier time, and a rebuild revise the row as long as it is kept.
+        missing: how many right events were given up, or failed, behind the one that was found and
+            before the next: each may have been the right one.
+    """
+
+    stream: str
+    sequence: int
+    part: int
+    value: R
+    final: bool
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latest(Generic[T]):
+    """Each stream's values, for lookups: `Events.latest` declares it."""
+
+    _input: Input
+    _name: str
+    _first: int | None
+    _topics: list[str] = field(default_factory=list)
+
+
+def latest(given: Input, name: str, options: ViewOptions) -> Latest[Any]:
+    """Declare the view that sends each stream's values to the lookups of it."""
+    if "key" in options:
+        raise DeclarationError(f"view {name!r}: latest(key=…): {KEY}")
+    _check_reopen(name, options)
+    order, run = given.source.sequence, fused(given.steps)
+    starts = isinstance(options.get("start") or First(), First)
+    first = order.start - order.step if order.counts and starts else None
+    found: Latest[Any] = Latest(given, name, first)
+
+    def send(event: Event, state: dict[str, Any]) -> Iterator[Emit]:
+        content, missing = given.read(event.content), 0
+        time = 0 if given.time is None else milliseconds_of(given.time(content))
+        if order.counts:
+            missing = missing_before(state, event.sequence, order.step, first)
+        there = any(True for _ in run(content))
+        item = [event.sequence, time, missing, event.content if there else None]
+        for topic in found._topics:
+            yield Emit(topic, event.stream, encoded("right", [item]))
+
+    declare(given.graph, name, given.source, named(send, given.steps, "latest"), options)
+    return found
+
+
+def lookup(
+    given: Input,
+    right: Latest[Any],
+    key: Callable[[Any], Any] | None,
+    at: AsOf[Any],
+    merge: Callable[[Any, Any], Any],
+    name: str,
+    options: ViewOptions,
+) -> Rows[Any]:
+    """Declare the views of a lookup; see `Events.lookup`."""
+    graph = given.graph
+    _check(given, right, at, name)
+    _check_reopen(name, options)
+    checked_function(f"view {name!r}: lookup(merge", merge)
+    if key is not None:
+        checked_function(f"view {name!r}: lookup(key", key)
+    topic, waits = f"{graph.name}.{name}.by-key", f"{graph.name}.{name}.waits"
+    tables = options.pop("tables", ())
+    _send_left(given, key, at, topic, f"{name}-left", options)
+    right._topics.append(topic)
+    _feeds(graph, right._name, topic)
+    views = (f"{name}-left", right._name, *((f"{name}-wait",) if at.wait else ()), name)
+    source = graph.add_hop(
+        f"{name}-by", topic, views, lookup_record_of, InOffsetOrder(), given.source.partitions
+    )
+    rows = _combine(given, right, source, at, merge, name, waits, ViewOptions(tables=tables))
+    if at.wait:
+        _wait(graph, source, at.wait / 1000, name, waits, topic)
+    return rows
+
+
+def _send_left(
+    given: Input,
+    key: Callable[[Any], Any] | None,
+    at: AsOf[Any],
+    topic: str,
+    view: str,
+    options: ViewOptions,
+) -> None:
+    """Declare the view that takes the left streams in sequence."""
+    run = fused(given.steps)
+
+    def send(event: Event) -> Iterator[Emit]:
+        content = given.read(event.content)
+        time = 0 if given.time is None else milliseconds_of(given.time(content))
+        looks: dict[str, list[list[int]]] = {}
+        for number, value in enumerate(run(content)):
+            to = event.stream if key is None else key_text(key(value), "lookup(key=…)")
+            looks.setdefault(to, []).append([number, at.at(value, time)])
+        for to, numbers in looks.items():
+            item = [event.sequence, time, numbers, event.content]
+            yield Emit(topic, to, encoded("left", [item]))
+
+    handler = named(send, given.steps, "lookup")
+    declare(given.graph, view, given.source, handler, options, emits=[topic])
+    _feeds(given.graph, view, topic)
+
+
+def _combine(
+    given: Input,
+    right: Latest[Any],
+    source: Source,
+    at: AsOf[Any],
+    merge: Callable[[Any, Any], Any],
+    name: str,
+    waits: str,
+    options: ViewOptions,
+) -> Rows[Any]:
+    """Declare the view that finds the right of each left."""
+    graph, other, topic = given.graph, right._input, source.by_stream
+    join = LookupJoin(at, other.source.sequence.step, right._first)
+    # Looked at were the values when they were sent.
+    run_left, run_right = (
+        fused([step for step in side.steps if step[0] != "peek"]) for side in (given, other)
+    )
+    several = any(verb == "flat_map" for verb, _ in given.steps)
+    columns: dict[str, ColumnType] = {"stream": str, "sequence": int}
+    rows: Rows[Any] = Rows(
+        graph, name, columns | ({"part": int} if several else {}), {"missing": int, "final": bool},
+        given.time is not None, _shown=attrgetter("value"),
+    )  # fmt: skip
+
+    def change_of(found: Found) -> Change:
+        value = list(run_left(given.read(found.left)))[found.number]
+        known = None
+        if found.right is not None:
+            *_, known = run_right(other.read(found.right))
+        row = LookupRow(
+            found.stream, found.sequence, found.number, merge(value, known), found.final,
+            found.missing,
+        )  # fmt: skip
+        return Change(found.id, row, found.time, found.missing)
+
+    def find(event: Event, state: dict[str, Any], cells: Cells) -> Iterator[Output | Late]:
+        record: LookupRecord = event.content
+        taken = join.take(state, cells, record)
+        if taken.found:
+            yield from rows.told(event.stream, [change_of(each) for each in taken.found], cells)
+        for row in taken.dropped:
+            rows.forget(row, cells)
+        if taken.waits:
+            yield Emit(waits, event.stream, encoded("over", taken.waits))
+        if taken.more:
+            yield Emit(topic, event.stream, encoded("on"))
+        if taken.late is not None:
+            asked, kept = taken.late
+            if at.left is None:
+                yield Late(
+                    f"it is of {moment(asked)}; what is before {moment(kept)} is kept no more"
+                )
+            else:
+                yield Late(f"it is of sequence {asked}; what is before {kept} is kept no more")
+
+    emits = [topic, waits] if at.wait else [topic]
+    declare(graph, name, source, named(find, (), "find"), options, emits=emits)
+    for to in emits:
+        _feeds(graph, name, to)
+    return rows
+
+
+def _wait(
+    graph: Topology, source: Source, seconds: float, name: str, waits: str, topic: str
+) -> None:
+    """Declare the view that says when rows have waited long enough."""
+    view = f"{name}-wait"
+    held = graph.add_hop(
+        view, waits, (name,), lookup_record_of, Monotonic(seconds), source.partitions
+    )
+
+    def over(event: Event) -> Iterator[Emit]:
+        yield Emit(topic, event.stream, encoded("over", event.content.items))
+
+    declare(graph, view, held, named(over, (), "wait"), {}, emits=[topic])
+    _feeds(graph, view, topic)
+
+
+def _feeds(graph: Topology, view: str, topic: str, correct: Correction = as_told_anew) -> None:
+    """A view fills a topic between views."""
+    sends_to(graph, view, topic)
+    declared = graph.views[view]
+    graph.replace_view(replace(declared, hops={**declared.hops, topic: correct}))
+
+
+def _check(given: Input, right: Latest[Any], at: AsOf[Any], name: str) -> None:
+    what = f"view {name!r}: lookup("
+    if not isinstance(right, Latest) or right._input.graph is not given.graph:
+        raise DeclarationError(
+            f"{what}{right!r:.100}): give what events(…).latest(name=…) returned, of topology "
+            f"{given.graph.name!r}"
+        )
+    if not isinstance(at, AsOf):
+        raise DeclarationError(
+            f"{what}at={at!r:.100}): give as_of_time(…) or as_of_sequence(…); {ARRIVAL}"
+        )
+    for side, of in (("left", given), ("right", right._input)):
+        if at.left is None and of.time is None:
+            raise DeclarationError(
+                f"{what}at=as_of_time(…)): the {side} side has no time; {ARRIVAL}"
+            )
+
+
+def _check_reopen(name: str, options: ViewOptions) -> None:
+    if options.get("reopen") == "start":
+        raise DeclarationError(f"view {name!r}: {REOPEN}")
