@@ -543,7 +543,10 @@ class TestPostgres(ReplayLogContract):
         ({"topics": "moves"}, "topics: 'moves' is not a list of at most 1000 texts"),
         ({"since": "now"}, "since: 'now' is not a time in seconds"),
         ({"since": float("nan")}, "since: nan is not"),
-        ({"where": [["a", "~", 1]]}, "where: .* is not a list of .field, comparison, value"),
+        (
+            {"where": [["a", "~", 1]]},
+            "where: .* is not a list of at most 100: .field, comparison, value",
+        ),
         ({"sequences": [1]}, "sequences: .1. is not .lowest, highest."),
         ({"offsets": {"a": {"x": [0, 1]}}}, "offsets: "),
         ({"after": -1}, "after: -1 is not an id of the log"),
