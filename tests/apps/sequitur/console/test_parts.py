@@ -89,6 +89,17 @@ def test_a_router_is_shown_a_message_is_explained_and_rules_are_loaded_again(
     form = page.get_by_role("region", name="router.toml: a parked stream")
     form.get_by_label("Stream").fill("=r")
     act(page, form, "Unpark", "1 stream went on", would="")
+    form = page.get_by_role("region", name="router.toml: trails")
+    form.get_by_label("none, fired or all").fill("all")
+    act(page, form, "Write trails", "trails: all", would="")
+    form = page.get_by_role("region", name="router.toml: an endpoint")
+    form.get_by_label("Endpoint", exact=True).fill("desk")
+    form.get_by_label("Destination").fill("out")
+    act(page, form, "Register", "are decided, by 1 processes", would="")
+    page.reload()
+    told = page.get_by_role("region", name="router.toml: rules, processes")
+    expect(told).to_contain_text("trails: all, of each 1.")
+    expect(told).to_contain_text("desk")
 
 
 def test_sites_are_shown_and_a_takeover_that_cannot_be_says_why(
