@@ -24,6 +24,7 @@ SHARED = {
     ),
     "the console and a browser": (
         "tests/apps/sequitur/console/test_attacks.py",
+        "tests/apps/sequitur/console/test_contrast.py",
         "tests/apps/sequitur/console/test_overview.py",
         "tests/apps/sequitur/console/test_parts.py",
         "tests/apps/sequitur/console/test_reports.py",
