@@ -288,7 +288,7 @@ def test_bytes_end_a_generation_after_as_many_whatever_the_size_of_a_batch(batch
     waits = ShortWaits(WaitLimits(records=10**9, bytes=1_000_000, time=10**9))
     one: Event[Any] = Event("s", 2, None, None, Record("orders", 0, 0, None, b"x" * 1_000))
     waits.begin([one], None, 0)
-    assert waits.add(one)
+    assert not waits.add([one])
     waits.rows(everything=False)
     came = 0
     while len([key for key, row in waits.rows(everything=False) if row]) == 0:
