@@ -51,11 +51,12 @@ class ContiguousRun(Run):
             if progress.__class__ is int and event.sequence == progress + add:
                 changed[stream] = event.sequence
                 ready(event)
-            elif not self.waits(event, progress):
+            elif not self.in_ring(event, progress):
                 self.place(event, progress)
 
-    def waits(self, event: Event, progress: int | Progress) -> bool:
-        """Let an event wait in its ring, as `place` does, if there is no more to it than that."""
+    def in_ring(self, event: Event, progress: int | Progress) -> bool:
+        """Let an event wait in its ring, or end what its ring's events wait for, as `place` does;
+        False where there is more to it than that."""
         ordering, stream, sequence = self.ordering, event.stream, event.sequence
         if isinstance(progress, int):
             last, ring, reach = progress, None, ordering.size * ordering.step
@@ -67,7 +68,7 @@ class ContiguousRun(Run):
             ):  # fmt: skip
                 return False
             reach = ring.size * ring.step
-        if not ordering.step < sequence - last <= reach or sequence - last > ordering.jump:
+        if not last < sequence <= last + reach or sequence - last > ordering.jump:
             return False
         if ring is None:
             progress = self.writable(stream, progress)
@@ -79,11 +80,21 @@ class ContiguousRun(Run):
         elif stream not in self.own:
             progress = self.writable(stream, progress)
             ring = progress.ring
+        assert ring is not None
+        assert isinstance(progress, Progress)
         if event.arrived > self.timers.clock:
             self.timers.clock = event.arrived
-        ring.put(event)  # type: ignore[union-attr]
-        self.result.buffered.append(event)
-        self.result.changed[stream] = progress
+        if sequence - last > ordering.step:
+            ring.put(event)
+            self.result.buffered.append(event)
+            self.result.changed[stream] = progress
+            return True
+        since = progress.since
+        progress.last, progress.retry = sequence, None
+        self.result.ready.append(event)
+        if self.drain(stream, progress) and ordering.learn:
+            self.result.filled.append(max(0, event.arrived - since))
+        self.keep(stream, progress)
         return True
 
     def place(self, event: Event, progress: int | Progress) -> None:
