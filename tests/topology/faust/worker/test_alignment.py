@@ -156,7 +156,7 @@ def test_of_two_workers_the_faster_one_stays_beside_the_slower_one_while_it_move
         second.process.send_signal(signal.SIGSTOP)
         send_evenly(first, 2 * EACH, 2 * EACH + 2_000)
         first.wait(f"{first.prefix}.in.by-stream", 2 * EACH + 1_000)
-        first.wait_until(lambda: "no longer for one that" in first.run("views").stdout)
+        first.wait_until(lambda: "time no longer for one" in first.run("views").stdout)
     finally:
         first.kill()
         second.kill()
