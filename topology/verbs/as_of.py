@@ -58,9 +58,7 @@ class AsOf(Generic[T]):
         return found
 
 
-def as_of_time(
-    *, keep: float, wait: float | None = None, history: int = HISTORY
-) -> AsOf[Any]:
+def as_of_time(*, keep: float, wait: float | None = None, history: int = HISTORY) -> AsOf[Any]:
     """The right side's value at the time of the left event: the last one at or before it.
 
     A row is final once the right stream has an event with a later time.

@@ -91,9 +91,7 @@ def as_told_anew(before: Iterable[bytes], after: Iterable[bytes]) -> bytes | Non
     for value in after:
         kind, items = orjson.loads(value)
         now += items
-    made = [
-        [*item, True] if item[0] in was else item for item in now if was.get(item[0]) != item
-    ]
+    made = [[*item, True] if item[0] in was else item for item in now if was.get(item[0]) != item]
     return orjson.dumps([kind, made]) if made else None
 
 

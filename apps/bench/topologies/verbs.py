@@ -1,5 +1,5 @@
-"""The flights' tables by Sequitur's verbs. From the environment, besides: TABLES, by commas, WEATHER,
-the topic of the reports, and SKIP, after how many seconds a gap is given up, if ever."""
+"""The flights' tables by Sequitur's verbs. From the environment, besides: TABLES, by commas,
+WEATHER, the topic of the reports, and SKIP, after how many seconds a gap is given up, if ever."""
 
 import os
 

@@ -56,8 +56,8 @@ DELIVERIES: Mapping[str, Delivery] = {
     ),
     "lost": Delivery(
         "the demo's network, which loses 3 in 10,000",
-        "A row is right where it is what pandas makes of what arrived. Sequitur gives a gap up after"
-        f" {SKIP} s, and says in each row how much is missing before its events.",
+        "A row is right where it is what pandas makes of what arrived. Sequitur gives a gap up"
+        f" after {SKIP} s, and says in each row how much is missing before its events.",
         Network(twice=0),
     ),
     "twice": Delivery(

@@ -11,6 +11,7 @@ from bench.verbs.deliveries import SKIP, Delivery, Flights
 from bench.verbs.tables import TABLES, Table, take
 from bench.verbs.topology import declared
 from bench.workload import Message
+from topology.model.event import Record
 from topology.testing import TopologyTestDriver
 
 TICK = 0.05
@@ -55,11 +56,27 @@ def _timed(topic: str, arrivals: pd.DataFrame, messages: Iterable[Message]) -> I
 
 def _pipe(driver: TopologyTestDriver, arrivals: Iterable[Arrival]) -> None:
     """Let them arrive, those of a tick at once."""
-    moved = 0.0
+    moved, known = 0.0, dict[str, int]()
     for tick, some in groupby(arrivals, key=lambda each: each[0] // TICK):
         if tick * TICK > moved:
             driver.advance(tick * TICK - moved)
             moved = tick * TICK
         for topic, same in groupby(some, key=itemgetter(1)):
             driver.pipe_batch(topic, map(itemgetter(2), same))
+        _forget(driver, known)
     driver.advance(AFTER)
+
+
+def _forget(driver: TopologyTestDriver, known: dict[str, int]) -> None:
+    """Drop what was read, and row changes, which the tables have: a year is too much for memory.
+
+    A rebuild, which would need them, is not to happen here: all is in time for `SKIP`.
+    """
+    runner, topics = driver._runner, driver._storage.topics
+    outputs = {view.output for view in driver.topology.views.values()}
+    for topic in (*runner.inputs, *outputs):
+        records: list[Record | None] = topics[topic]  # type: ignore[assignment]
+        end = runner._fed[topic] if topic in runner.inputs else len(records)
+        for at in range(known.get(topic, 0), end):
+            records[at] = None
+        known[topic] = end

@@ -76,7 +76,12 @@ def test_the_weather_is_delivered_out_of_order_too(flights: Flights) -> None:
 
 
 def test_a_table_is_what_was_written_last_whoever_wrote_it() -> None:
-    changes = [{"key": {"stream": "N 1", "start": "1970-01-02T00:00:00Z"}, "values": {"value": 2, "missing": 1}}]
+    changes = [
+        {
+            "key": {"stream": "N 1", "start": "1970-01-02T00:00:00Z"},
+            "values": {"value": 2, "missing": 1},
+        }
+    ]
     records: Any = [
         Record(f"N 1 {DAY}", 1),
         Record("anything", {"changes": changes}),
