@@ -39,18 +39,22 @@ class ByKey(Generic[T]):
     _input: Input
     _key: Callable[[Any], Any]
     _windows: Windows | None = None
+    _keep: int | None = None
 
-    def window(self, windows: Windows) -> "ByKey[T]":
+    def window(self, windows: Windows, keep: float | None = None) -> "ByKey[T]":
         """Split each key's events by time: `tumbling` or `hopping`.
 
         Args:
             windows: what assigns events to windows.
+            keep: seconds behind the key's clock, the latest time of all its events, for which a
+                window is kept; for ever unless given. What is for an older one goes to the late
+                topic, and that depends on how far streams are ahead of each other.
 
         Raises:
             DeclarationError: they are sessions, or nothing says when events happened.
         """
-        checked_windows(windows, self._input.time is not None)
-        return replace(self, _windows=windows)
+        kept = checked_windows(windows, self._input.time is not None, keep)
+        return replace(self, _windows=windows, _keep=kept)
 
     def fold(
         self,
@@ -93,7 +97,9 @@ class ByKey(Generic[T]):
         sender = self._send(aggregate, f"{name}-by", topic, options)
         windows, graph = self._windows, self._input.graph
         made: Rows[KeyRow[R]] = Rows(graph, name, *key_columns(windows), windows is not None)
-        combined(graph, name, topic, sender, aggregate, windows, then, made.told)
+        combined(
+            graph, name, topic, sender, aggregate, windows, then, made.told, made.forget, self._keep
+        )
         return made
 
     def _send(

@@ -5,14 +5,14 @@ takes both in any order, and keeps what it needs to revise its rows.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from topology.declaration.orders import Monotonic
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
-from topology.declaration.view import Correction
+from topology.declaration.view import CellRange, Correction
 from topology.model.changes import Emit, Late, Output
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError
@@ -220,8 +220,19 @@ def _combine(
             else:
                 yield Late(f"it is of sequence {asked}; what is before {kept} is kept no more")
 
+    def rows_of(key: str, _: Any, cells: CellRange) -> Iterator[Any]:
+        for at, (stream, sequence, number, time, left, told) in cells("row ", "row!"):
+            if told is not None:
+                used, final, missing = told
+                value = f"value {used}"
+                right = None if used is None else next(iter(cells(value, f"{value}\0")))[1]
+                found = Found(at, stream, sequence, number, time, left, right, final, missing)
+                yield asdict(change_of(found).row)
+
     emits = [topic, waits] if at.wait else [topic]
     declare(graph, name, source, named(find, (), "find"), options, emits=emits)
+    view = graph.views[name]
+    graph.replace_view(replace(view, folds={name: rows_of}))
     for to in emits:
         _feeds(graph, name, to)
     return rows

@@ -23,6 +23,7 @@ from tests.topology.verbs.lookup_model import (
     with_wind,
 )
 from topology import Inspector, Topology, TopologyTestDriver, rebuild_stream, skip
+from topology.engine.state.reading import StreamReader
 from topology.model.errors import DeclarationError
 from topology.spark.supported import check_supported
 from topology.verbs import as_of_sequence, as_of_time, count, events, least, tumbling
@@ -350,3 +351,16 @@ def test_explain_tells_of_a_key() -> None:
     driver = run(flights(), day(Random(1)))
     assert "JFK" in str(driver.explain("flown", "JFK"))
     assert orjson.loads(driver.read("flights.flown.by-key")[0].value or b"")[0] in ("left", "right")
+
+
+def test_rows_that_may_still_change_are_asked_for_by_key() -> None:
+    driver = TopologyTestDriver(flights(as_of_time(wait=0, keep=50)))
+    for body in [report("JFK", 1, 5, 30), move("N1", 1, "JFK", 3), move("N1", 2, "JFK", 7)]:
+        driver.pipe(topic_of(body), body)
+    reader = StreamReader(driver.topology.views["flown"], driver._storage.stores["flown"], "JFK")
+    assert sorted(reader.rows("flown"), key=lambda row: row["sequence"]) == [
+        {"stream": "N1", "sequence": 1, "part": 0, "value": {"origin": "JFK", "wind": None},
+         "final": True, "missing": 0},
+        {"stream": "N1", "sequence": 2, "part": 0, "value": {"origin": "JFK", "wind": 30},
+         "final": False, "missing": 0},
+    ]  # fmt: skip
