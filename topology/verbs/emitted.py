@@ -8,7 +8,7 @@ from topology.model.errors import DeclarationError
 from topology.model.names import checked_topic
 from topology.verbs.events import Events, Time
 from topology.verbs.inputs import Sent, Within
-from topology.verbs.steps import checked_function, reader
+from topology.verbs.steps import Step, checked_function, reader
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def emitted(
     if time is not None:
         checked_function("emitted(time", time)
     read = reader("emitted", of)
-    steps = (("flat_map", lambda sent: map(read, sent.values)),)
+    steps: tuple[Step, ...] = (("flat_map", lambda sent: map(read, sent.values)),)
     of_event = None if time is None else _time_of(time)
     within = Within(topology, view, topic)
     return Events(topology, declared.of, lambda sent: sent, of_event, steps, within)
