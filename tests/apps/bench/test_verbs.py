@@ -3,15 +3,18 @@
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from bench.bench import Bench
 from bench.verbs import in_process
 from bench.verbs.contestants import ALL
 from bench.verbs.deliveries import DELIVERIES, END, Flights
-from bench.verbs.tables import expected, table_of, wrong
+from bench.verbs.scenarios import IN_PROCESS
+from bench.verbs.tables import TABLES, expected, table_of, wrong
 
 DAY = 86_400_000
 
@@ -116,6 +119,20 @@ def test_our_topology_makes_the_tables_of_pandas_of_every_delivery(
         assert got.missing == right[table].missing
     lost = sum(right["aircraft_day"].missing.values())
     assert 20 < lost < 60 if delivery.loses else lost == 0
+
+
+def test_without_a_broker_a_repeat_has_figures_of_each_way_to_arrive(tmp_path: Path) -> None:
+    cluster: Any = None
+    bench = Bench(cluster, tmp_path, 1_000, {})
+    samples = list(IN_PROCESS.run(bench))
+    assert {each.subject for each in samples} == set(IN_PROCESS.subjects)
+    for each in samples:
+        assert not each.problem
+        assert all(each.values[f"{table}_rows"] == 0 for table in TABLES)
+        assert each.values["flown_of"] > 400
+        assert each.values["missing"] <= each.values["lost"] < 10
+    bench.turn = 1
+    assert not list(IN_PROCESS.run(bench))
 
 
 def test_every_contestant_has_a_name_of_its_own_and_as_much_grace_as_it_says() -> None:
