@@ -21,7 +21,7 @@ class AsOf(Generic[T]):
         left: an event's value → the sequence that it saw; None to go by time.
         wait: ms until a row goes out that is not final, None for never.
         keep: how far behind the right side's clock rows are kept: ms, or a number of events.
-        history: how many values of a key are kept besides.
+        history: how many of a key's last values are kept, if those of `keep` are fewer.
     """
 
     left: Callable[[T], int] | None
@@ -69,7 +69,7 @@ def as_of_time(*, keep: float, wait: float | None = None, history: int = HISTORY
             late topic.
         wait: seconds after which a row goes out that is not final, with what is known then; it is
             revised when it is final. 0 for at once, None for never.
-        history: how many values of a right stream are kept, beyond those of the last `keep`
+        history: how many of a right stream's last values are kept, and all of the last `keep`
             seconds, for events of the left that are yet to come. What looks up an earlier one goes
             to the late topic.
 

@@ -211,9 +211,9 @@ IN_PROCESS = Scenario(
     "in-process",
     "Without a broker: rows that are wrong, of how many",
     "All movements and reports arrive in a test driver, which runs the engine that workers run, at"
-    " the times of the demo's network, once, as each run is the same. What is missing is counted in the rows by aircraft and day,"
-    " and is compared row by row, as values are; a movement that is lost after the last one of its"
-    " aircraft is missing nowhere, as nobody can know of it.",
+    " the times of the demo's network, once, as each run is the same. What is missing is counted in"
+    " the rows by aircraft and day, and is compared row by row, as values are; a movement that is"
+    " lost after the last one of its aircraft is missing nowhere, as nobody can know of it.",
     (
         *(
             Column(f"{title}{of}", f"{table}_{value}")
