@@ -8,6 +8,7 @@ ahead runs freely between two looks, and waits when one finds it too far ahead.
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from topology.engine.partition.alignment import PATIENCE
 
@@ -46,9 +47,7 @@ class GroupAlignment:
         self._behind: dict[Hashable, _Behind] = {}
         self.passed = 0
 
-    def is_ahead(
-        self, own: Mapping[Hashable, float], others: Mapping[Hashable, float], now: int
-    ) -> bool:
+    def is_ahead(self, own: Mapping[Any, float], others: Mapping[Any, float], now: int) -> bool:
         """Whether the worker is to wait, by what a look finds.
 
         Args:
