@@ -103,7 +103,7 @@ source = topology.source(
     f"{prefix}.in", inspector=Inspector("s", "n"), sequence=contiguous(start=1), partitions=1
 )
 topology.view("all", of=source, handler=lambda event: None)
-app = compile(topology, session_timeout=300, batch=100)
+app = compile(topology, session_timeout=80, batch=100)
 """
 PAST = 1_600_000_000_000
 """Of messages that are a backlog whatever this machine's clock says."""
@@ -143,7 +143,7 @@ def test_of_two_workers_the_faster_one_stays_beside_the_slower_one_while_it_move
     second = first.another("two")
     try:
         for worker, slow in ((first, "0"), (second, "0.2")):
-            worker.start(SLOW=slow, PATIENCE="20000", SEQUITUR_READ_AHEAD=ahead)
+            worker.start(SLOW=slow, PATIENCE="10000", SEQUITUR_READ_AHEAD=ahead)
         first.wait_until(lambda: have_a_partition_each(first))
         send_evenly(first, 0, 2 * EACH)
         found = disorder(first, 2 * EACH)
