@@ -21,7 +21,7 @@ from bench.engine import broker_of
 from bench.options import Options
 from bench.report import Grid, machine_grid, number
 from checkout.postgres import Postgres
-from sequitur.replay.capture import finder, inbound
+from sequitur.replay.capture import inbound
 from sequitur.replay.content import Contents
 from sequitur.replay.replay_file import ReplayFile
 from stores.replay import CapturedMessage, Query, ReplayLog
@@ -30,6 +30,7 @@ from stores.replay.replay_state import ReplayAction, ReplayState
 from stores.replay.replaying import Replaying
 from stores.replay.replays import ReplayRequest, Replays
 from stores.segments.transports.kafka import KafkaOutbound
+from topology.model.collector import collect_seldom
 
 SIZE, BATCH, PARTITIONS, PLANES = 500, 5_000, 4, 4_000
 CAPTURED = 200_000
@@ -49,6 +50,7 @@ QUERIES: Mapping[str, dict[str, Any]] = {
 
 def run(options: Options, console: Console) -> int:
     """Returns the exit status."""
+    collect_seldom()  # as the process does that captures
     before = machine.load()
     with (
         broker_of(options, console) as broker,
@@ -208,7 +210,7 @@ async def _captured(
     cluster.create({topic: PARTITIONS})
     cluster.fill(topic, messages())
     reading = inbound(topic, {"bootstrap_servers": broker})
-    work = TopicCapture(log, reading, finder(Contents(file, topic)), site="ewr")
+    work = TopicCapture(log, reading, Contents(file, topic).find, site="ewr")
     begun, before = 0.0, time.process_time() + used()
     while work.counts["captured"] < count:
         await work.step(5)

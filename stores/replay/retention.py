@@ -68,10 +68,14 @@ def retain(engine: Engine, seconds: float, dry_run: bool, at_most: int | None = 
             "when what came after them does",
             *(ahead, now),
         )
-    gone = list[Hole]()
-    for at, period in enumerate(there[:-1]):
-        # By the earliest of those that follow: a clock may have been ahead for a while.
-        if min(each.begun for each in there[at + 1 :]) >= now - round(seconds * 1000):
+    gone, latest = list[Hole](), 0
+    for at, period in enumerate(there):
+        if period.begun <= now:
+            latest = max(latest, period.begun)
+        # A clock may have been ahead, or behind, for a while: what began then ends nothing.
+        ends = (each.begun for each in there[at + 1 :] if latest <= each.begun <= now)
+        ended = next(ends, None)
+        if ended is None or ended >= now - round(seconds * 1000):
             continue
         with engine.connect() as connection:
             found = _messages_of(connection, period)

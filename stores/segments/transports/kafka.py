@@ -216,12 +216,15 @@ class KafkaInbound:
         self._consumer.resume(TopicPartition(self.topic, partition))
 
     def _message(self, record: Any) -> InboundMessage:
-        headers = tuple((name, value or b"") for name, value in record.headers)
-        where = (self.topic, record.partition, record.offset, record.offset + 1)
-        strange = any(isinstance(name, ReplacedName) for name, _ in headers)
-        damage = "a header's name is not UTF-8" if strange else ""
+        headers, damage, offset = (), "", record.offset
+        if record.headers:
+            headers = tuple((name, value or b"") for name, value in record.headers)
+            if any(isinstance(name, ReplacedName) for name, _ in headers):
+                damage = "a header's name is not UTF-8"
         return InboundMessage(
-            *(*where, record.value, record.key, headers), damage=damage, time=record.timestamp
+            *(self.topic, record.partition, offset, offset + 1, record.value, record.key, headers),
+            damage=damage,
+            time=record.timestamp,
         )
 
 

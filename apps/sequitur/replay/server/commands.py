@@ -5,7 +5,7 @@ import getpass
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -97,11 +97,13 @@ def serve(file: Path, kafka_properties: Path | None, metrics: str | None) -> int
             if found.replay.keep is not None:
                 timer = RetentionTimer(recoveries.replays.log, found.replay.keep, holder)
                 working.append(asyncio.create_task(timer.run(stopped)))
+            requests: Mapping[str, int] = {}
             if server.requests is not None:
                 control = ControlTopic(service, kafka, server.requests)
                 working.append(asyncio.create_task(control.run(stopped)))
+                requests = control.counts
             try:
-                async with ServerPages(recoveries, service, kafka).at(metrics):
+                async with ServerPages(recoveries, service, kafka, requests).at(metrics):
                     await serve_http(routes, secret, *where, stopped, open_reading=opened)
             finally:
                 stopped.set()

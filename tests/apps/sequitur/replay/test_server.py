@@ -29,7 +29,7 @@ from stores.replay.replays import ReplayRequest, Replays
 from stores.replay.retention import Hole
 from stores.segments import OutboundBatch
 from tests.apps.sequitur.replay.described import DescribedClient, problems
-from tests.stores.replay.test_log import FIELDS, messages
+from tests.stores.replay.sample import FIELDS, messages
 from tests.stores.replay.test_replaying import Broker
 
 TOKEN = "a-token-for-tests-0123456789"
