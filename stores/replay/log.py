@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from stores.db.advisory_locks import AdvisoryLock
 from stores.db.dialect import begin_writing, insert
-from stores.db.missing_tables import create_missing
+from stores.db.missing_tables import add_missing_column, create_missing
 from stores.replay.conditions import matching, may_have
 from stores.replay.errors import ReplayError
 from stores.replay.message import CapturedMessage, FieldKind
@@ -22,6 +22,7 @@ from stores.replay.retention import Hole, holes, note_lost, retain
 from stores.replay.tables import (
     END,
     METADATA,
+    PERIODS,
     POSITIONS,
     SOURCES,
     Period,
@@ -81,6 +82,7 @@ class ReplayLog:
         with self.engine.begin() as connection:
             begin_writing(connection)
             create_missing(connection, METADATA, AdvisoryLock.REPLAY)
+            add_missing_column(connection, PERIODS.c.size, "0", AdvisoryLock.REPLAY)
             line = insert(connection, END).values(one=1, id=0)
             connection.execute(line.on_conflict_do_nothing())
 

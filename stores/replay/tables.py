@@ -43,6 +43,7 @@ PERIODS = Table(
     Column("messages", BigInteger, nullable=False),
     Column("lowest_time", BigInteger),
     Column("highest_time", BigInteger),
+    Column("size", BigInteger, nullable=False, server_default="0"),
 )
 END = Table(
     "sequitur_replay_end",
@@ -131,6 +132,7 @@ class Period:
         messages: how many it has.
         lowest_time: the lowest time of its records, in milliseconds; None: it is empty.
         highest_time: the highest one.
+        size: bytes of its messages' contents.
     """
 
     number: int
@@ -141,6 +143,7 @@ class Period:
     messages: int
     lowest_time: int | None
     highest_time: int | None
+    size: int = 0
 
     @property
     def table(self) -> Table:

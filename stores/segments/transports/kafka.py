@@ -16,6 +16,7 @@ from aiokafka.errors import (
     MessageSizeTooLargeError,
     ProducerFenced,
     RecordTooLargeError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 from aiokafka.producer import sender
@@ -228,6 +229,23 @@ class KafkaInbound:
         )
 
 
+async def _partitions_of(client: Any, topic: str) -> Collection[int]:
+    """The partitions of a topic that may be about to be made. Each look for it logs an error."""
+    # Else it is forgotten when another one is heard of for the first time.
+    await client.add_topic(topic)
+    for pause in _LOOKS:
+        if (found := client.cluster.partitions_for_topic(topic)) is not None:
+            return set(found)
+        if topic in client.cluster.unauthorized_topics:
+            raise TopicAuthorizationFailedError(topic)
+        await asyncio.sleep(pause)
+        await client.force_metadata_update()
+    client._topics.discard(topic)  # else whatever is asked of Kafka asks for it, too
+    raise UnknownTopicOrPartitionError(topic)
+
+
+_LOOKS = 0.05, 0.25, 0.7, 1.0, 0.0
+"""Seconds after each look for a topic; what it shows at last is not waited for."""
 _SEGMENT = 16 << 20
 
 
@@ -304,9 +322,7 @@ class KafkaOutbound:
             name = message.destination
             if name not in self._known:
                 try:
-                    # Else it is forgotten when another one is heard of for the first time.
-                    await client.add_topic(name)
-                    partitions = await asyncio.wait_for(client._wait_on_metadata(name), _LOOK)
+                    partitions = await asyncio.wait_for(_partitions_of(client, name), 2 * _LOOK)
                 except (
                     UnknownTopicOrPartitionError,
                     InvalidTopicError,

@@ -2,9 +2,11 @@
 
 import asyncio
 import itertools
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, event, func, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateIndex
 
 from stores.db.engines import open_engine
@@ -371,6 +373,20 @@ class ReplayLogContract:
             # A chunk has the values 55 to 65: in each period what is below the next one is counted.
             assert (found, len(asked)) == (3 * 143, 4)
 
+    def test_large_contents_end_a_period(
+        self, log: ReplayLog, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("stores.replay.writing.SIZE", 5_000)
+        with engine.begin() as connection:  # as a version made it that had no such column
+            connection.exec_driver_sql("ALTER TABLE sequitur_replay_periods DROP COLUMN size")
+        log.create()
+        for _ in range(3):
+            log.append("moves", messages(3, value=b"x" * 1_000), {})
+        with engine.connect() as connection:
+            found = [(each.messages, each.size) for each in periods(connection)]
+        assert found == [(6, 6_000), (3, 3_000)]
+        assert log.count(Query(where=(Condition("delay", Comparison.AT_LEAST, 1),))) == 6
+
     def test_an_index_that_is_there_is_no_obstacle_when_a_period_ends(
         self, log: ReplayLog, engine: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -578,6 +594,41 @@ class TestSqlite(ReplayLogContract):
         engine = open_engine(f"sqlite:///{tmp_path / 'log.db'}")
         yield engine
         engine.dispose()
+
+    @pytest.mark.parametrize("period", [50, 250_000])
+    def test_a_file_that_may_not_grow_keeps_all_of_a_batch_or_nothing(
+        self, log: ReplayLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, period: int
+    ) -> None:
+        # Pages are written before the commit, too, and a period ends where it has 50 messages.
+        monkeypatch.setattr("stores.replay.writing._CACHE", 16 << 10)
+        monkeypatch.setattr("stores.replay.writing.PERIOD", period)
+        first, more = messages(50, value=b"x" * 2_000), messages(30, value=b"y" * 2_000)
+        log.append("moves", first, {0: 50})
+        refused = 0
+        for pages in itertools.count():
+            with files_of_at_most((tmp_path / "log.db-wal").stat().st_size + (pages << 14)):
+                try:
+                    log.append("moves", more, {0: 80})
+                    break
+                except OperationalError:
+                    refused += 1
+            assert (log.count(Query()), log.end(), log.positions("moves")) == (50, 50, {0: 50})
+        assert refused > 2
+        found = log.page(Query(), 100).messages
+        assert [replace(each, id=0, captured=0, size=0) for each in found] == first + more
+        assert log.count(Query(where=(Condition("delay", Comparison.AT_LEAST, 20),))) == 30 + 10
+        assert log.positions("moves") == {0: 80}
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond this, as where a disk is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.integration

@@ -427,6 +427,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("count", {"query": {"topics": ["a\0b"]}}, "is not a list of at most 1000 texts"),
     ("count", {"query": {"offsets": {"\0": {"0": [0, 1]}}}}, "offsets: "),
     ("count", [], "should be an object"),
+    ("count", {"query": {"through": True}}, "query.through: Input should be a valid integer"),
+    ("page", {"limit": "5"}, "limit: Input should be a valid integer"),
+    ("recover", {"topics": ["moves"], "keep": True, **WHO}, "keep: Input should be a valid int"),
     ("page", {"limit": 5000}, "limit: Input should be less than or equal to 1000"),
     ("preview", {"query": QUERY, "to": {"moves": "x"}, "reason": "r"}, "actor: Field required"),
     ("preview", {"query": QUERY, "to": {}, **WHO}, "to: "),
@@ -540,3 +543,7 @@ async def test_a_body_is_limited_and_one_that_is_none_is_its_senders_fault(log: 
             assert (
                 problems({"type": "object", "required": ["error"]}, await refused.json(), {}) == []
             )
+        for body in (b"", b"{", b"\xff", b"\0"):
+            async with server.session.post(url, data=body) as refused:
+                assert refused.status == 400
+                assert (await refused.json())["error"].startswith("Invalid JSON: ")
