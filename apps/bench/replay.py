@@ -51,7 +51,7 @@ QUERIES: Mapping[str, dict[str, Any]] = {
 
 def run(options: Options, console: Console) -> int:
     """Returns the exit status."""
-    collect_seldom()  # as the process does that captures
+    collect_seldom()  # as the processes do that capture and replay
     before = machine.load()
     with (
         broker_of(options, console) as broker,

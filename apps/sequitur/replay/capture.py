@@ -22,7 +22,6 @@ from stores.replay.capture import TopicCapture, capture_leases
 from stores.segments import SegmentError
 from stores.segments.transports.kafka import KafkaInbound
 from stores.sites.site import Site
-from topology.model.collector import collect_seldom
 from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
@@ -61,7 +60,6 @@ class Capture:
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Capture; what is away is waited for."""
-        collect_seldom()
         while not stopped.is_set():
             try:
                 if self._site is None:

@@ -25,6 +25,7 @@ from stores.replay import Query, ReplayError
 from stores.replay.replay_state import ReplayAction, ReplayState
 from stores.replay.replay_tables import Replay
 from stores.replay.replays import FASTEST, ReplayRequest, Replays
+from topology.model.collector import collect_seldom
 from topology.model.printable import printable
 
 TOKEN = "SEQUITUR_REPLAY_TOKEN"
@@ -89,6 +90,8 @@ def serve(file: Path, kafka_properties: Path | None, metrics: str | None) -> int
         reading = server.reading or ("open" if is_loopback(server.host) else "token")
         if reading == "open" and not is_loopback(server.host):
             raise ReplayError('[server] reading = "open" is for loopback alone; leave it out')
+
+        collect_seldom()
 
         async def serving(stopped: asyncio.Event) -> None:
             logger.info("the replay log is at http://%s:%d", server.host, server.port)
