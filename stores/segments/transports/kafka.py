@@ -25,7 +25,14 @@ from stores.kafka_records import ReplacedName
 from stores.kafka_topics import make_topics
 from stores.segments.day_of import DAY
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError, StaleOwner
-from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
+from stores.segments.message import (
+    Headers,
+    InboundMessage,
+    OutboundBatch,
+    OutboundMessage,
+    Pair,
+    Place,
+)
 from stores.segments.transports.topic_id import topic_id
 from topology.model.ending import wait_for_stop
 
@@ -217,7 +224,8 @@ class KafkaInbound:
         self._consumer.resume(TopicPartition(self.topic, partition))
 
     def _message(self, record: Any) -> InboundMessage:
-        headers, damage, offset = (), "", record.offset
+        headers: Headers = ()
+        damage, offset = "", record.offset
         if record.headers:
             headers = tuple((name, value or b"") for name, value in record.headers)
             if any(isinstance(name, ReplacedName) for name, _ in headers):

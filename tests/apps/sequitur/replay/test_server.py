@@ -543,7 +543,7 @@ async def test_a_body_is_limited_and_one_that_is_none_is_its_senders_fault(log: 
             assert (
                 problems({"type": "object", "required": ["error"]}, await refused.json(), {}) == []
             )
-        for body in (b"", b"{", b"\xff", b"\0"):
-            async with server.session.post(url, data=body) as refused:
+        for odd in (b"", b"{", b"\xff", b"\0"):
+            async with server.session.post(url, data=odd) as refused:
                 assert refused.status == 400
                 assert (await refused.json())["error"].startswith("Invalid JSON: ")
