@@ -57,6 +57,7 @@ def retain(engine: Engine, seconds: float, dry_run: bool, at_most: int | None = 
 
     Raises:
         ReplayError: somebody reads what is to go, and does not end; what is told as gone is gone.
+        SQLAlchemyError: the database cannot do it now; likewise.
     """
     with engine.connect() as connection:
         now: int = connection.execute(select(Now())).scalar_one()
@@ -146,6 +147,8 @@ def _drop(engine: Engine, period: Period, found: list[Hole], now: int) -> bool:
                 connection.execute(delete(table).filter_by(period=period.number))
             connection.execute(DropTable(period.table))
     except OperationalError as error:
+        if "lock" not in str(error.orig):  # a disk that is full, say
+            raise
         raise ReplayError(
             f"period {period.number} of the log is being read, and stays for now: try again"
         ) from error

@@ -619,6 +619,20 @@ class TestSqlite(ReplayLogContract):
         assert log.count(Query(where=(Condition("delay", Comparison.AT_LEAST, 20),))) == 30 + 10
         assert log.positions("moves") == {0: 80}
 
+    def test_a_disk_that_is_full_is_not_taken_for_somebody_who_reads(
+        self, log: ReplayLog, engine: Engine, tmp_path: Path
+    ) -> None:
+        log.append("moves", messages(50, value=b"x" * 2_000), {})
+        append_more(log)
+        with engine.begin() as connection:
+            connection.execute(update(PERIODS).values(begun=PERIODS.c.number))
+        with files_of_at_most((tmp_path / "log.db-wal").stat().st_size):
+            with pytest.raises(OperationalError, match="disk"):
+                log.retain(1)
+            assert (log.count(Query()), log.holes(Query())) == (53, [])
+        assert sum(each.messages for each in log.retain(1)) == 50
+        assert log.count(Query()) == 3
+
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
