@@ -56,7 +56,7 @@ class Reader:
         self._consumer.seek(partition, offset)
         self._consumer.resume(partition)
 
-    def go_on(self, partition: TopicPartition) -> None:
+    def resume(self, partition: TopicPartition) -> None:
         """Read a partition from where it was paused."""
         self._consumer.resume(partition)
 

@@ -196,7 +196,7 @@ class _Input(AssignedPartition):
         self._alignment = alignment
 
     async def fetch(self, timeout: float) -> Sequence[Message]:
-        self._reader.go_on(self._partition)
+        self._reader.resume(self._partition)
         records = await super().fetch(timeout)
         if 0 < len(records) < FEW:
             self.pause()
