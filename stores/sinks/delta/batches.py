@@ -26,7 +26,6 @@ KEPT_MARKS = 1_000_000
 FEW_STREAMS = 50_000
 """Up to which `_progress` is written whole: that takes half as long as to find the rows in it."""
 
-
 NOTED_MARKS = 1_000
 """Streams whose marks an entry of the journal may hold, so that `_progress` need not be written."""
 

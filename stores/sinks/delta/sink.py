@@ -235,6 +235,7 @@ class DeltaSink(DistributedBatches):
 
     def _save_noted(self) -> None:
         with self._looked():
+            self._wait("the store", "let its materializer go on")  # or its batch would be lost
             self._save_marks()
 
     def __enter__(self) -> Self:
