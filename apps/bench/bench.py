@@ -17,7 +17,7 @@ from bench.job import Guarantee, Job
 from bench.peers.peer import Peer
 from bench.programs import Program, start
 from bench.results import Result, Sample
-from bench.timing import Stalled, Timing, watch
+from bench.timing import QUIET, Stalled, Timing, watch
 from bench.workload import Message, Workload
 from sequitur.cli.signals import check_interrupted
 from sequitur.demo.processes import ChildFailed
@@ -185,17 +185,19 @@ class Run:
         """Wait until the outputs hold that many records altogether. Raises Stalled."""
         return watch(self.cluster, self._ends(), records, self.cpu, self.check)
 
-    def watch_input(self, records: int) -> Timing:
+    def watch_input(self, records: int, held: float = 0.0) -> Timing:
         """Wait until all input is committed and nothing comes of it any more. Raises Stalled.
 
-        records: of the input, which is what the rate is then of.
+        records: of the input, which is what the rate is then of. held: seconds for which it may be
+        held back.
         """
         job = self.job
 
         def done() -> bool:
             return self.cluster.lag(job.group, job.input, job.partitions) == 0
 
-        return watch(self.cluster, self._ends(), records, self.cpu, self.check, done)
+        quiet = QUIET + held
+        return watch(self.cluster, self._ends(), records, self.cpu, self.check, done, quiet)
 
     def audit(self, ends: Mapping[str, int], changes: Changes | None = None) -> None:
         """Raise Wrong unless every output holds every stream's events up to its end, in order.

@@ -69,11 +69,13 @@ def watch(
     cpu: Callable[[], float],
     check: Callable[[], None],
     done: Callable[[], bool] | None = None,
+    quiet: float = QUIET,
 ) -> Timing:
     """Wait until the outputs hold `records` records altogether and grow no more.
 
     cpu: → CPU seconds used by what writes them. check: raises if that has failed. done: whether all
-    is worked off, where any number of records may come of `records` inputs. Raises Stalled.
+    is worked off, where any number of records may come of `records` inputs, and nothing more has
+    come for `quiet` seconds. Raises Stalled.
     """
     began = grew = time.monotonic()
     limit = 300 + records / SLOWEST
@@ -86,7 +88,7 @@ def watch(
             looks.append(Look(now - began, offsets, cpu()))
             grew = now
         if done is not None:
-            if offsets and now - grew > QUIET and done():
+            if offsets and now - grew > quiet and done():
                 return timing(looks, records)
         elif offsets >= records and now - grew > SETTLED:
             return timing(looks, records)

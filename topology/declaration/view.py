@@ -56,6 +56,7 @@ class View(SideTopics):
         hops: topic that only another view reads → what to send where a rebuild makes other values
             of a stream's events than before: (before, after) → value, None for nothing.
         folds: name of a fold of the view's verbs → its rows.
+        taken: topics that verbs of the view's own read instead of their being written.
         is_async: whether the handler has to be awaited.
         start: where a stream begins.
         closing: what closes a stream, None for nothing.
@@ -91,6 +92,7 @@ class View(SideTopics):
     cells: bool = False
     hops: Mapping[str, Correction] = field(default_factory=dict)
     folds: Mapping[str, RowsOf] = field(default_factory=dict)
+    taken: frozenset[str] = frozenset()
 
     @property
     def _prefix(self) -> str:

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import ClassVar
 
 from topology.model.event import Event
+from topology.sequencer.memory_budget import size_of
 from topology.sequencer.ordering import LAST, Ordering
 from topology.sequencer.progress import Progress, State, may_be_lost, was_skipped
 from topology.sequencer.ring import RingBuffer
@@ -50,8 +51,51 @@ class ContiguousRun(Run):
             if progress.__class__ is int and event.sequence == progress + add:
                 changed[stream] = event.sequence
                 ready(event)
-            else:
+            elif not self.in_ring(event, progress):
                 self.place(event, progress)
+
+    def in_ring(self, event: Event, progress: int | Progress) -> bool:
+        """Let an event wait in its ring, or end what its ring's events wait for, as `place` does;
+        False where there is more to it than that."""
+        ordering, stream, sequence = self.ordering, event.stream, event.sequence
+        if isinstance(progress, int):
+            last, ring, reach = progress, None, ordering.size * ordering.step
+        else:
+            last, ring = progress.last, progress.ring
+            if (
+                ring is None or not ring.slots or progress.spilled
+                or progress.held or progress.rebuild or progress.closed is not None
+            ):  # fmt: skip
+                return False
+            reach = ring.size * ring.step
+        if not last < sequence <= last + reach or sequence - last > ordering.jump:
+            return False
+        if ring is None:
+            progress = self.writable(stream, progress)
+            ring = progress.ring = ordering.ring()
+            progress.since = event.arrived
+            self.watch(stream, progress)
+        elif sequence // ring.step % ring.size in ring.slots:
+            return False
+        elif stream not in self.own:
+            progress = self.writable(stream, progress)
+            ring = progress.ring
+        assert ring is not None
+        assert isinstance(progress, Progress)
+        if event.arrived > self.timers.clock:
+            self.timers.clock = event.arrived
+        if sequence - last > ordering.step:
+            ring.put(event)
+            self.result.buffered.append(event)
+            self.result.changed[stream] = progress
+            return True
+        since = progress.since
+        progress.last, progress.retry = sequence, None
+        self.result.ready.append(event)
+        if self.drain(stream, progress) and ordering.learn:
+            self.result.filled.append(max(0, event.arrived - since))
+        self.keep(stream, progress)
+        return True
 
     def place(self, event: Event, progress: int | Progress) -> None:
         result, ordering, sequence = self.result, self.ordering, event.sequence
@@ -128,6 +172,8 @@ class ContiguousRun(Run):
         ring, add = progress.ring, self.ordering.step
         assert ring is not None
         moved, released = False, self.result.released.append
+        if not progress.spilled and progress.closed is None and not self.ordering.closes:
+            moved = self.drain_ring(progress, ring)
         while True:
             event = ring.get(progress.last + add)
             if event is None:
@@ -163,6 +209,26 @@ class ContiguousRun(Run):
             progress.rejected = 0
             self.timers.discard(stream)
         return moved
+
+    def drain_ring(self, progress: Progress, ring: RingBuffer) -> bool:
+        """Release what is next in the ring, where nothing but its events decides what is."""
+        slots, add, size, step = ring.slots, self.ordering.step, ring.size, ring.step
+        last, budget, room = progress.last, self.budget, self.room
+        found: list[Event] = []
+        while budget > 0 and room > 0:
+            event = slots.pop((last + add) // step % size, None)
+            if event is None:
+                break
+            last += add
+            budget -= 1
+            room -= size_of(event)
+            found.append(event)
+        if found:
+            ring.bytes -= self.room - room
+            self.budget, self.room, progress.last, progress.retry = budget, room, last, None
+            self.result.released += found
+            self.result.ready += found
+        return bool(found)
 
     def load(self, stream: str, progress: Progress, ring: RingBuffer) -> bool:
         """Bring spilled events into the ring that it reaches by now; whether there were any."""

@@ -1,9 +1,8 @@
 """How far a view is in a stream: the last processed sequence, and what waits behind a gap."""
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from topology.model.event import Event
 from topology.sequencer.ring import RingBuffer
@@ -40,7 +39,8 @@ class Progress:
     that what they emit is sent. epoch: how often the stream was rebuilt. rebuild: the late events
     that it is to be rebuilt with, by their sequences: it waits for that. anew: the input offset
     that its history begins at, as it was dropped there. below: those of the skipped ranges, whole,
-    that are before an event that the stream began with: nothing was missing there.
+    that are before an event that the stream began with: nothing was missing there. row: what the
+    stream's row says of all this, where that is known, so that it is not written again.
 
     Where streams are rebuilt, what came and is at or below `last` was handled, unless it is in
     `skipped`, `failed` or `rebuild`: late and dead events are in `skipped` until they are handled.
@@ -63,6 +63,7 @@ class Progress:
     sent: tuple[int, ...] = ()
     anew: int = 0
     below: tuple[tuple[int, int], ...] = ()
+    row: bytes | None = field(default=None, compare=False, repr=False)
 
     @property
     def waiting(self) -> int:
@@ -75,8 +76,27 @@ class Progress:
         return self.held or bool(self.rebuild)
 
     def copy(self) -> "Progress":
-        made = Progress(*_values_of(self))
-        made.ring = made.ring.copy() if made.ring else None
+        """One to change, with a ring of its own; written out, as it is made for most that waits."""
+        made = _new(Progress)
+        ring = self.ring
+        made.last = self.last
+        made.ring = ring.copy() if ring is not None and ring.slots else None
+        made.spilled = self.spilled
+        made.since = self.since
+        made.loaded = self.loaded
+        made.skipped = self.skipped
+        made.held = self.held
+        made.retry = self.retry
+        made.rejected = self.rejected
+        made.recent = self.recent
+        made.closed = self.closed
+        made.epoch = self.epoch
+        made.rebuild = self.rebuild
+        made.failed = self.failed
+        made.sent = self.sent
+        made.anew = self.anew
+        made.below = self.below
+        made.row = self.row
         return made
 
     def plain(self) -> "int | Progress":
@@ -136,8 +156,7 @@ class Progress:
                 return
 
 
-_values_of: Callable[[Progress], tuple[Any, ...]] = attrgetter(*Progress.__slots__)
-"""A progress's values, in the order of its constructor; a quarter of the time of `replace`."""
+_new = object.__new__
 
 
 class State(Protocol):

@@ -5,6 +5,7 @@ from topology.verbs.as_of import AsOf, as_of_sequence, as_of_time
 from topology.verbs.by_key import ByKey
 from topology.verbs.combining import CombineOptions, KeyRow
 from topology.verbs.declared_views import ViewOptions
+from topology.verbs.emitted import emitted
 from topology.verbs.events import Events, events
 from topology.verbs.folds import EachStream, Row, Windowed
 from topology.verbs.lookups import Latest, LookupRow
@@ -30,6 +31,7 @@ __all__ = [
     "as_of_sequence",
     "as_of_time",
     "count",
+    "emitted",
     "events",
     "hopping",
     "least",

@@ -10,6 +10,7 @@ from topology.verbs.steps import checked_function
 
 T = TypeVar("T")
 VERSIONS = 1_000
+HISTORY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +20,14 @@ class AsOf(Generic[T]):
     Args:
         left: an event's value → the sequence that it saw; None to go by time.
         wait: ms until a row goes out that is not final, None for never.
-        keep: how far behind its clock the right side is known: ms, or a number of events.
+        keep: how far behind the right side's clock rows are kept: ms, or a number of events.
+        history: how many of a key's last values are kept, if those of `keep` are fewer.
     """
 
     left: Callable[[T], int] | None
     wait: int | None
     keep: int
+    history: int = 0
 
     def reached(self, clock: int) -> int:
         """Below which times, or sequences, rows are final.
@@ -55,16 +58,20 @@ class AsOf(Generic[T]):
         return found
 
 
-def as_of_time(*, keep: float, wait: float | None = None) -> AsOf[Any]:
+def as_of_time(*, keep: float, wait: float | None = None, history: int = HISTORY) -> AsOf[Any]:
     """The right side's value at the time of the left event: the last one at or before it.
 
     A row is final once the right stream has an event with a later time.
 
     Args:
-        keep: seconds behind the right stream's clock for which values and rows are kept, and rows
-            that are final may be revised. What comes for earlier ones goes to the late topic.
+        keep: seconds behind the right stream's clock for which rows are kept, and may be revised
+            although they are final. What comes of the right stream with an earlier time goes to the
+            late topic.
         wait: seconds after which a row goes out that is not final, with what is known then; it is
             revised when it is final. 0 for at once, None for never.
+        history: how many of a right stream's last values are kept, and all of the last `keep`
+            seconds, for events of the left that are yet to come. What looks up an earlier one goes
+            to the late topic.
 
     Raises:
         DeclarationError: it is no such number.
@@ -74,7 +81,11 @@ def as_of_time(*, keep: float, wait: float | None = None) -> AsOf[Any]:
             f"as_of_time(keep={keep!r}, wait={wait!r}): give seconds: how long rows may be revised,"
             " and after how long one goes out that is not final, or None"
         )
-    return AsOf(None, None if wait is None else round(wait * 1000), round(keep * 1000))
+    if isinstance(history, bool) or not isinstance(history, int) or history < 0:
+        raise DeclarationError(
+            f"as_of_time(history={history!r}): give how many values of a key are kept, 0 or more"
+        )
+    return AsOf(None, None if wait is None else round(wait * 1000), round(keep * 1000), history)
 
 
 def as_of_sequence(left: Callable[[T], int], keep: int = VERSIONS) -> AsOf[T]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, Unpack
 
-from topology.declaration.starts import First
 from topology.model.changes import Emit
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
@@ -18,8 +17,8 @@ from topology.verbs.combining import (
     key_text,
 )
 from topology.verbs.contributions import as_correction, encode_parts
-from topology.verbs.declared_views import ViewOptions, declare
-from topology.verbs.folds import Input
+from topology.verbs.declared_views import ViewOptions
+from topology.verbs.inputs import Input
 from topology.verbs.rows import Rows
 from topology.verbs.steps import fused, named
 from topology.verbs.window_fold import missing_before
@@ -28,6 +27,9 @@ from topology.verbs.windows import Windows, milliseconds_of
 T = TypeVar("T")
 S = TypeVar("S")
 R = TypeVar("R")
+REOPEN = (
+    "a stream that begins again would be counted again; write a handler that tells its lives apart"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +39,22 @@ class ByKey(Generic[T]):
     _input: Input
     _key: Callable[[Any], Any]
     _windows: Windows | None = None
+    _keep: int | None = None
 
-    def window(self, windows: Windows) -> "ByKey[T]":
+    def window(self, windows: Windows, keep: float | None = None) -> "ByKey[T]":
         """Split each key's events by time: `tumbling` or `hopping`.
 
         Args:
             windows: what assigns events to windows.
+            keep: seconds behind the key's clock, the latest time of all its events, for which a
+                window is kept; for ever unless given. What is for an older one goes to the late
+                topic, and that depends on how far streams are ahead of each other.
 
         Raises:
             DeclarationError: they are sessions, or nothing says when events happened.
         """
-        checked_windows(windows, self._input.time is not None)
-        return replace(self, _windows=windows)
+        kept = checked_windows(windows, self._input.time is not None, keep)
+        return replace(self, _windows=windows, _keep=kept)
 
     def fold(
         self,
@@ -85,27 +91,24 @@ class ByKey(Generic[T]):
                 f"view {name!r}: by(…) combines what events of several streams come to, in any "
                 "order; give Aggregate(merge=…)"
             )
-        if options.get("reopen") == "start":
-            raise DeclarationError(
-                f"view {name!r}: reopen='start': a stream that begins again would be counted again;"
-                " write a handler that tells its lives apart"
-            )
+        self._input.check_reopen(name, options, REOPEN)
         topic = f"{self._input.graph.name}.{name}.by-key"
         then: CombineOptions = {"tables": options.pop("tables", ()), **(combine or {})}
-        self._send(aggregate, name, topic, options)
+        sender = self._send(aggregate, f"{name}-by", topic, options)
         windows, graph = self._windows, self._input.graph
         made: Rows[KeyRow[R]] = Rows(graph, name, *key_columns(windows), windows is not None)
-        combined(graph, name, topic, f"{name}-by", aggregate, windows, then, made.told)
+        combined(
+            graph, name, topic, sender, aggregate, windows, then, made.told, made.forget, self._keep
+        )
         return made
 
     def _send(
         self, aggregate: Aggregate[Any, Any, Any], name: str, topic: str, options: ViewOptions
-    ) -> None:
-        """Declare the view that takes the streams in sequence."""
-        given, key, view = self._input, self._key, f"{name}-by"
+    ) -> str:
+        """Declare the view that takes the streams in sequence, or let that of the input do so."""
+        given, key = self._input, self._key
         order, run = given.source.sequence, fused(given.steps)
-        starts = isinstance(options.get("start") or First(), First)
-        first = order.start - order.step if starts else None
+        first = given.first(options)
 
         def send(event: Event, state: dict[str, Any]) -> Iterator[Emit]:
             content = given.read(event.content)
@@ -124,7 +127,8 @@ class ByKey(Generic[T]):
                 yield Emit(topic, at, encode_parts([[time, missing, made]]))
                 missing = 0
 
-        graph = given.graph
-        declare(graph, view, given.source, named(send, given.steps, "by"), options, emits=[topic])
-        declared = graph.views[view]
-        graph.replace_view(replace(declared, hops={topic: as_correction}))
+        given.declare(name, named(send, given.steps, "by"), options, emits=[topic])
+        declared = given.graph.views[given.view(name)]
+        hops = {**declared.hops, topic: as_correction}
+        given.graph.replace_view(replace(declared, hops=hops))
+        return declared.name

@@ -2,18 +2,19 @@
 
 Streams have no order among each other. So what crosses them is combined with `Aggregate.merge`,
 whose result must not depend on the order; everything else about the rows is kept to that, too: no
-window is closed, and none is too old.
+window is closed, and none is too old unless the user says so.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
 
 from topology.declaration.policies import OnError
+from topology.declaration.seconds import is_seconds
 from topology.declaration.topology import Topology
 from topology.declaration.view import CellRange
-from topology.model.changes import Output
+from topology.model.changes import Late, Output
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError, HandlerError
 from topology.model.event import Event
@@ -21,6 +22,7 @@ from topology.model.table import Table
 from topology.verbs.aggregates import Aggregate
 from topology.verbs.contributions import Contribution, InOffsetOrder, contribution_of
 from topology.verbs.declared_views import declare
+from topology.verbs.kept_windows import KeptWindows
 from topology.verbs.revisions import Cells, Change, Reader, applied
 from topology.verbs.steps import named
 from topology.verbs.windows import Hopping, Session, Windows, moment
@@ -78,6 +80,8 @@ def combined(
     windows: Windows | None,
     options: CombineOptions,
     told: Reader,
+    forget: Callable[[str, Cells], None],
+    keep: int | None = None,
 ) -> None:
     """Declare the view that combines, and the topic between.
 
@@ -90,6 +94,8 @@ def combined(
         windows: of the key's events or rows.
         options: the view's.
         told: says what is to be said of its rows.
+        forget: is called with a row that nothing revises any more.
+        keep: ms behind the key's clock for which windows are kept, None for ever.
 
     Raises:
         DeclarationError: a name is taken or no name, or an option is wrong.
@@ -104,20 +110,30 @@ def combined(
         first, last = (None, None) if windows is None else (moment(start), moment(end))
         return KeyRow(key, first, last, aggregate.result(cell[0]), cell[1])
 
-    def combine(event: Event, state: dict[str, Any], cells: Cells) -> Iterator[Output]:
+    def combine(event: Event, state: dict[str, Any], cells: Cells) -> Iterator[Output | Late]:
         part: Contribution = event.content
         mark = f"from {part.stream}"
-        if [part.epoch, part.sequence] <= cells.get(mark, []):
+        known = cells.get(mark, [])
+        if [part.epoch, part.sequence] <= known[:2]:
             return  # it was sent again after a crash
-        cells[mark] = [part.epoch, part.sequence]
-        changes = []
-        for start, end, cell in applied("", part.plus, part.minus, cells, aggregate, windows):
+        cells[mark] = [part.epoch, part.sequence, *known[2:]]
+        kept, over, changes = None, None, []
+        if keep is not None and windows is not None:
+            kept = KeptWindows(windows, keep, state, cells)
+            over = kept.over
+            if (refused := kept.refused([*part.plus, *part.minus])) is not None:
+                yield Late(f"its window, which began at {moment(refused)}, is kept no more")
+        for start, end, cell in applied("", part.plus, part.minus, cells, aggregate, windows, over):
             if cell is not None:
                 made = row(event.stream, start, end, cell)
             else:
                 made = replace(row(event.stream, start, end, (aggregate.start(), 0)), value=None)
             changes.append(Change(str(start), made, start, made.missing, cell is None))
         yield from told(event.stream, changes, cells)
+        if kept is not None:
+            parts = [*part.plus, *part.minus]
+            for start in kept.took(part.stream, parts, [int(each.id) for each in changes]):
+                forget(str(start), cells)
 
     def rows(key: str, _: Any, cells: CellRange) -> Iterator[Any]:
         for at, cell in cells("-", ":"):  # numbers: all other cells begin with a letter
@@ -136,14 +152,20 @@ def combined(
     graph.replace_view(replace(view, folds={name: rows}))
 
 
-def checked_windows(windows: object, timed: bool) -> None:
-    """Raises DeclarationError for windows that several streams cannot have."""
+def checked_windows(windows: object, timed: bool, keep: float | None) -> int | None:
+    """How many ms windows are kept, None for ever.
+
+    Raises DeclarationError for windows that several streams cannot have, and what is no time.
+    """
+    if keep is not None and keep != 0 and not is_seconds(keep):
+        raise DeclarationError(f"window(keep={keep!r}): give 0 or more seconds, or None for ever")
     if isinstance(windows, Session):
         raise DeclarationError(SESSIONS)
     if not isinstance(windows, Hopping):
         raise DeclarationError(f"window({windows!r:.100}): give tumbling(…) or hopping(…)")
     if not timed:
         raise DeclarationError(EARLY)
+    return None if keep is None else round(keep * 1000)
 
 
 def key_text(key: Any, of: str = "by(…)") -> str:

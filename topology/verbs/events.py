@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar, Unpack, overload
 
-from pydantic import TypeAdapter
-
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.model.changes import Emit, Upsert
@@ -16,8 +14,9 @@ from topology.model.names import checked_topic
 from topology.model.table import Table
 from topology.verbs.as_of import AsOf
 from topology.verbs.by_key import ByKey
-from topology.verbs.declared_views import ViewOptions, declare
-from topology.verbs.folds import EachStream, Input
+from topology.verbs.declared_views import ViewOptions
+from topology.verbs.folds import EachStream
+from topology.verbs.inputs import Input, Within
 from topology.verbs.lookups import Latest, latest, lookup
 from topology.verbs.rows import Rows
 from topology.verbs.steps import (
@@ -27,6 +26,7 @@ from topology.verbs.steps import (
     checked_function,
     fused,
     named,
+    reader,
     written,
 )
 
@@ -51,6 +51,7 @@ class Events(Generic[T]):
     _read: Callable[[Any], T]
     _time: Callable[[Any], Any] | None = None
     _steps: tuple[Step, ...] = ()
+    _within: Within | None = None
 
     def filter(self, predicate: Callable[[T], object]) -> "Events[T]":
         """Leave out the events that are not meant.
@@ -178,7 +179,7 @@ class Events(Generic[T]):
                 yield Emit(topic, event.stream if key is None else key(each), sent)
 
         handler = named(send, self._steps, "to")
-        declare(self._graph, name, self._source, handler, options, emits=[topic])
+        self._input.declare(name, handler, options, emits=[topic])
 
     def to_rows(
         self,
@@ -205,8 +206,8 @@ class Events(Generic[T]):
         """
         if key is None and any(verb == "flat_map" for verb, _ in self._steps):
             raise DeclarationError(
-                f"view {name!r}: flat_map(…) makes several rows of an event; give to_rows(key=…) "
-                "columns that tell them apart"
+                f"view {name!r}: an event may come to several rows; give to_rows(key=…) columns "
+                "that tell them apart"
             )
         names = ("stream", "sequence") if key is None else tuple(key)
         checked_columns(f"view {name!r}: to_rows(columns", columns)
@@ -229,11 +230,11 @@ class Events(Generic[T]):
 
         own = Table(table, {"stream": str, "sequence": int}, {}) if key is None else None
         handler = named(write, self._steps, "to_rows")
-        declare(self._graph, name, self._source, handler, options, table=own)
+        self._input.declare(name, handler, options, table=own)
 
     @property
     def _input(self) -> Input:
-        return Input(self._graph, self._source, self._read, self._time, self._steps)
+        return Input(self._graph, self._source, self._read, self._time, self._steps, self._within)
 
     def _with(self, verb: Verb, function: Callable[[T], Any]) -> "Events[Any]":
         checked_function(verb, function)
@@ -274,12 +275,4 @@ def events(
         )
     if time is not None:
         checked_function("events(time", time)
-    try:
-        if isinstance(of, str):
-            raise TypeError("it is a text")
-        read = (lambda content: content) if of is None else TypeAdapter(of).validate_python
-    except Exception as error:
-        raise DeclarationError(
-            f"events(of={of!r}): no type that content is read into: {error}"
-        ) from None
-    return Events(topology, source, read, time)
+    return Events(topology, source, reader("events", of), time)

@@ -1,40 +1,32 @@
 """Folds over each stream's own events: as long as the stream, or window by window."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar, Unpack
 
 from topology.declaration.seconds import is_seconds
-from topology.declaration.source import Source
-from topology.declaration.starts import First
-from topology.declaration.topology import Topology
+from topology.declaration.view import CellRange
 from topology.model.changes import Late, Output
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
 from topology.verbs.aggregates import Aggregate, check_aggregate
-from topology.verbs.declared_views import ViewOptions, declare
+from topology.verbs.declared_views import ViewOptions
+from topology.verbs.inputs import Input
 from topology.verbs.revisions import Change
 from topology.verbs.rows import Rows
-from topology.verbs.steps import Step, fused, named
+from topology.verbs.steps import fused, named
 from topology.verbs.window_fold import Folded, WindowFold
 from topology.verbs.windows import Hopping, Session, Windows, milliseconds_of, moment
 
 T = TypeVar("T")
 S = TypeVar("S")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """What a fold takes: a source's content, read, with its time, and the verbs so far."""
-
-    graph: Topology
-    source: Source
-    read: Callable[[Any], Any]
-    time: Callable[[Any], Any] | None
-    steps: tuple[Step, ...]
+REOPEN = (
+    "a stream that begins again would begin its rows again; write a handler whose rows tell its "
+    "lives apart"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,26 +135,20 @@ def _declared(
     options: ViewOptions,
 ) -> Rows[Row[R]]:
     check_aggregate(f"view {name!r}", aggregate)
-    if options.get("reopen") == "start":
-        raise DeclarationError(
-            f"view {name!r}: reopen='start': a stream that begins again would begin its rows "
-            "again; write a handler whose rows tell its lives apart"
-        )
+    given.check_reopen(name, options, REOPEN)
     order = given.source.sequence
-    starts = isinstance(options.get("start") or First(), First)
     fold = WindowFold(
-        windows, aggregate, keep, order.step,
-        order.start - order.step if starts else None, order.counts,
+        windows, aggregate, keep, order.step, given.first(options), order.counts
     )  # fmt: skip
-    closes = options.get("closes") or ()
-    kinds = frozenset([closes] if isinstance(closes, str) else closes)
+    kinds = given.closes(options)
     run = fused(given.steps)
     key: dict[str, ColumnType] = {"stream": str}
     own: dict[str, ColumnType] = {"missing": int, "final": bool}
     if windows is not None:
         key["start"] = own["end"] = datetime
     windowed = windows is not None
-    found: Rows[Row[R]] = Rows(given.graph, name, key, own, windowed)
+    fold_name = "" if given.within is None else name
+    found: Rows[Row[R]] = Rows(given.graph, given.view(name), key, own, windowed, _fold=fold_name)
 
     readers, sinks = found._readers, found._sinks.values()
 
@@ -189,14 +175,17 @@ def _declared(
             yield Late(f"its window, which began at {moment(int(beyond))}, is kept no more")
 
     over = () if windows is None else (str(windows),)
-    declare(given.graph, name, given.source, named(handle, given.steps, *over, "fold"), options)
+    given.declare(name, named(handle, given.steps, *over, "fold"), options)
 
-    def rows_of(stream: str, state: dict[str, Any], _: Any) -> Iterator[Any]:
+    def rows_of(stream: str, state: dict[str, Any], cells: CellRange) -> Iterator[Any]:
+        if given.within is not None:
+            at = given.within.cell(name)
+            state = next((cell for _, cell in cells(at, f"{at}\0")), {})
         for each in fold.rows(state):
             yield asdict(_row(stream, each, windowed))
 
-    view = given.graph.views[name]
-    given.graph.replace_view(replace(view, folds={name: rows_of}))
+    view = given.graph.views[given.view(name)]
+    given.graph.replace_view(replace(view, folds={**view.folds, name: rows_of}))
     return found
 
 

@@ -2,9 +2,14 @@
 
 Left and right come in any order, so nothing here depends on it. Values and rows are kept as cells,
 sorted by what is looked up: a time, or a sequence of the right stream. The state is a dictionary
-that JSON can write: `clock`, the highest of the right's, `mark`, its last event, and the ranges of
-rows that may have changed: `todo` of those that are final, `again` of those that are told of, but
-not final.
+that JSON can write: `clock`, the highest of the right's, `mark`, its last event, `held`, how many
+values there are, `since`, from where on none was dropped, `gone`, the last of the rows that were
+dropped, and the ranges of rows that may have changed: `todo` of those that are final, `again` of
+those that are told of, but not final.
+
+Two rules bound it, and both are of the right's own sequence, so that nothing depends on how far one
+side is ahead of the other: a row is kept, and an event of the right is taken, up to `keep` behind
+the clock. Values are kept longer, `history` of them, for rows that are yet to come.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -76,10 +81,11 @@ class LookupJoin:
         key = _Key(self, state, cells)
         mark = [record.epoch, record.sequence]
         if record.kind == "right":
-            if mark > state.get("mark", []):  # else it was sent again after a crash
+            before = state.get("mark", [])
+            if mark > before:  # else it was sent again after a crash
                 state["mark"] = mark
                 for item in record.items:
-                    key.right(*item)
+                    key.right(*item, corrects=before != [] and record.epoch > before[0])
         elif record.kind == "left":
             if mark > cells.get(f"left {record.stream}", []):
                 cells[f"left {record.stream}"] = mark
@@ -89,8 +95,7 @@ class LookupJoin:
             for at, row in record.items:
                 key.over(at, row)
         key.go_on()
-        if record.kind in ("right", "on"):
-            key.drop()
+        key.drop()
         return key.taken
 
 
@@ -115,18 +120,29 @@ class _Key:
 
     @property
     def kept(self) -> int:
-        """The first time, or sequence, for which a row is kept."""
+        """The first time, or sequence, for which a row is kept, and may be revised."""
         return self.clock - self.keep
+
+    @property
+    def since(self) -> int:
+        """The first time, or sequence, at which the values are known."""
+        found: int = self.state.get("since", -LAST)
+        return found
 
     @property
     def reached(self) -> int:
         """Below which rows are final."""
         return self.as_of.reached(self.clock)
 
-    def left(self, stream: str, sequence: int, time: int, looks: list[Item], content: Any) -> None:
+    def left(
+        self, stream: str, sequence: int, time: int, looks: list[Item], content: Any,
+        known: bool = False,
+    ) -> None:  # fmt: skip
+        """known: whether it was told of before, and is another now."""
+        since = max(self.since, self.kept) if known else self.since
         for number, at in looks:
-            if at < self.kept:
-                self.taken.late = at, self.kept
+            if at < since:
+                self.taken.late = at, since
                 continue
             row = f"{stream} {sequence} {number}"
             self.rows.put([at, row])
@@ -142,15 +158,25 @@ class _Key:
         if known is not None and known[-1] is None:
             self.tell(at, row)
 
-    def right(self, sequence: int, time: int, missing: int, content: Any) -> None:
+    def right(
+        self, sequence: int, time: int, missing: int, content: Any, known: bool = False, *,
+        corrects: bool = False,
+    ) -> None:  # fmt: skip
+        """known: as of the left. corrects: whether a rebuild sends it."""
         at = sequence if self.by_sequence else time
-        if at < self.kept:
+        if at < self.kept and not (corrects and self._is_whole_behind(at)):
             self.taken.late = at, self.kept
+            if corrects or self.by_sequence or not missing:
+                return
+            # What is missing before it may be of any time up to now.
+            at, content = self.clock, None
         before, self.clock = self.reached, max(self.clock, at)
         self.state["clock"] = self.clock
         self._may_change("todo", before, self.reached)
-        known = self.values.find([at, sequence])
-        if content is not None or missing or known is not None:
+        held = self.values.find([at, sequence])
+        if content is not None or missing or held is not None:
+            if held is None:
+                self.state["held"] = self.state.get("held", 0) + 1
             self.values.put([at, sequence, missing, content is not None])
             if content is not None:
                 self.cells[f"value {sequence}"] = content
@@ -160,6 +186,12 @@ class _Key:
             low, high = earlier[0] if earlier else -LAST, later[0] if later else LAST
             self._may_change("todo", low, min(high, self.reached))
             self._may_change("again", max(low, self.reached), high)
+
+    def _is_whole_behind(self, at: int) -> bool:
+        """Whether all values and rows are there that an event changes: those behind the value
+        before it."""
+        low = next(self._valid(self.values.below([at, -LAST])), [-LAST])[0]
+        return at >= self.since and low > self.state.get("gone", -LAST - 1)
 
     def _may_change(self, which: str, low: int, high: int) -> None:
         """Rows from one time, or sequence, to below another may have changed."""
@@ -172,7 +204,7 @@ class _Key:
         room = MOST
         for which, index in (("todo", self.rows), ("again", self.open)):
             low, high = self.state.pop(which, (LAST, LAST))
-            rows = index.since([max(low, self.kept)]) if low < high else iter(())
+            rows = index.since([low]) if low < high else iter(())
             for at, row in list(islice(rows, room + 1)):
                 if at >= high:
                     break
@@ -229,13 +261,19 @@ class _Key:
             self.rows.remove(entry)
             del self.cells[f"row {entry[1]}"]
             self.taken.dropped.append(entry[1])
-        last = next(self._valid(self.values.below([end + 1])), None)
+            self.state["gone"] = max(entry[0], self.state.get("gone", entry[0]))
+        most = min(DROPPED, self.state.get("held", 0) - self.as_of.history)
+        last = next(self._valid(self.values.below([end + 1])), None) if most > 0 else None
         if last is not None:
             since = self.values.since([-LAST])
-            until = last[:2]
-            for entry in list(takewhile(lambda entry: entry[:2] < until, islice(since, DROPPED))):
+            dropped = list(takewhile(lambda entry: entry[:2] < last[:2], islice(since, most)))
+            for entry in dropped:
                 self.values.remove(entry)
                 self.cells.pop(f"value {entry[1]}", None)
+            if dropped:
+                self.state["held"] -= len(dropped)
+                # What looks up something earlier may have meant a value that is not there now.
+                self.state["since"] = next(self._valid(self.values.since([-LAST])))[0]
 
     @staticmethod
     def _valid(entries: Iterator[Item]) -> Iterator[Item]:

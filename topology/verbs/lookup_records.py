@@ -9,7 +9,8 @@ A record's value is a JSON list that begins with its kind:
 - `["over", [[at, row], …]]`: rows have waited long enough.
 - `["on", []]`: go on with the rows that a right event has made final.
 
-There are several events in one record only where a rebuild corrects what was told before.
+There are several events in one record only where a rebuild corrects what was told before; `true`
+stands behind those that were told of, and are others now.
 """
 
 from collections.abc import Iterable
@@ -90,7 +91,7 @@ def as_told_anew(before: Iterable[bytes], after: Iterable[bytes]) -> bytes | Non
     for value in after:
         kind, items = orjson.loads(value)
         now += items
-    made = [item for item in now if was.get(item[0]) != item]
+    made = [[*item, True] if item[0] in was else item for item in now if was.get(item[0]) != item]
     return orjson.dumps([kind, made]) if made else None
 
 

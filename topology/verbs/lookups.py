@@ -5,15 +5,14 @@ takes both in any order, and keeps what it needs to revise its rows.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from topology.declaration.orders import Monotonic
 from topology.declaration.source import Source
-from topology.declaration.starts import First
 from topology.declaration.topology import Topology
-from topology.declaration.view import Correction
+from topology.declaration.view import CellRange, Correction
 from topology.model.changes import Emit, Late, Output
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError
@@ -22,7 +21,7 @@ from topology.verbs.as_of import AsOf
 from topology.verbs.combining import key_text
 from topology.verbs.contributions import InOffsetOrder
 from topology.verbs.declared_views import ViewOptions, declare, sends_to
-from topology.verbs.folds import Input
+from topology.verbs.inputs import Input
 from topology.verbs.lookup_join import Found, LookupJoin
 from topology.verbs.lookup_records import LookupRecord, as_told_anew, encoded, lookup_record_of
 from topology.verbs.revisions import Cells, Change
@@ -43,8 +42,12 @@ KEY = (
     "is what the lookup's key=… returns"
 )
 REOPEN = (
-    "reopen='start': a stream that begins again would begin its rows again; write a handler that "
-    "tells its lives apart"
+    "a stream that begins again would begin its rows again; write a handler that tells its lives "
+    "apart"
+)
+WITHIN = (
+    "what a handler sends is looked up where it is a source: let the handler send it to a topic, "
+    "and take the events of a source of that topic"
 )
 
 
@@ -85,10 +88,9 @@ def latest(given: Input, name: str, options: ViewOptions) -> Latest[Any]:
     """Declare the view that sends each stream's values to the lookups of it."""
     if "key" in options:
         raise DeclarationError(f"view {name!r}: latest(key=…): {KEY}")
-    _check_reopen(name, options)
+    _check_input(given, name, options)
     order, run = given.source.sequence, fused(given.steps)
-    starts = isinstance(options.get("start") or First(), First)
-    first = order.start - order.step if order.counts and starts else None
+    first = given.first(options) if order.counts else None
     found: Latest[Any] = Latest(given, name, first)
 
     def send(event: Event, state: dict[str, Any]) -> Iterator[Emit]:
@@ -117,7 +119,7 @@ def lookup(
     """Declare the views of a lookup; see `Events.lookup`."""
     graph = given.graph
     _check(given, right, at, name)
-    _check_reopen(name, options)
+    _check_input(given, name, options)
     checked_function(f"view {name!r}: lookup(merge", merge)
     if key is not None:
         checked_function(f"view {name!r}: lookup(key", key)
@@ -218,8 +220,19 @@ def _combine(
             else:
                 yield Late(f"it is of sequence {asked}; what is before {kept} is kept no more")
 
+    def rows_of(key: str, _: Any, cells: CellRange) -> Iterator[Any]:
+        for at, (stream, sequence, number, time, left, told) in cells("row ", "row!"):
+            if told is not None:
+                used, final, missing = told
+                value = f"value {used}"
+                right = None if used is None else next(iter(cells(value, f"{value}\0")))[1]
+                found = Found(at, stream, sequence, number, time, left, right, final, missing)
+                yield asdict(change_of(found).row)
+
     emits = [topic, waits] if at.wait else [topic]
     declare(graph, name, source, named(find, (), "find"), options, emits=emits)
+    view = graph.views[name]
+    graph.replace_view(replace(view, folds={name: rows_of}))
     for to in emits:
         _feeds(graph, name, to)
     return rows
@@ -266,6 +279,7 @@ def _check(given: Input, right: Latest[Any], at: AsOf[Any], name: str) -> None:
             )
 
 
-def _check_reopen(name: str, options: ViewOptions) -> None:
-    if options.get("reopen") == "start":
-        raise DeclarationError(f"view {name!r}: {REOPEN}")
+def _check_input(given: Input, name: str, options: ViewOptions) -> None:
+    if given.within is not None:
+        raise DeclarationError(f"view {name!r}: {WITHIN}")
+    given.check_reopen(name, options, REOPEN)

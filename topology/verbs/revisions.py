@@ -73,10 +73,12 @@ def applied(
     cells: Cells,
     aggregate: Aggregate[Any, Any, Any],
     windows: Windows | None,
+    over: int | None = None,
 ) -> list[tuple[int, int, list[Any] | None]]:
     """Add to the fold of a key, and take away from it.
 
-    prefix: of its cells' keys, each [what there is, missing, how many parts it has].
+    prefix: of its cells' keys, each [what there is, missing, how many parts it has]. over: windows
+        that have ended by then are left out.
 
     Returns:
         (start, end, cell) of each window that changes, None for the cell where nothing is left.
@@ -85,6 +87,8 @@ def applied(
     for parts, combine, sign in ((minus, aggregate.subtract, -1), (plus, aggregate.merge, 1)):
         for part in parts:
             for start, end in [(0, EVER)] if windows is None else windows.of(part[0]):
+                if over is not None and end <= over:
+                    continue
                 cell = cells.setdefault(f"{prefix}{start}", [aggregate.start(), 0, 0])
                 if len(part) > 2:
                     assert combine is not None

@@ -321,18 +321,22 @@ class RowsByKey(Generic[L]):
     _rows: Rows[L]
     _key: Callable[[Any], Any]
     _windows: Windows | None = None
+    _keep: int | None = None
 
-    def window(self, windows: Windows) -> "RowsByKey[L]":
+    def window(self, windows: Windows, keep: float | None = None) -> "RowsByKey[L]":
         """Split each key's rows by time: by the start of their own windows.
 
         Args:
             windows: `tumbling(…)` or `hopping(…)`.
+            keep: seconds behind the key's clock, the latest time of all its rows, for which a
+                window is kept; for ever unless given. What is for an older one goes to the late
+                topic, and that depends on how far streams are ahead of each other.
 
         Raises:
             DeclarationError: they are sessions, or the rows have no time.
         """
-        checked_windows(windows, self._rows._timed)
-        return replace(self, _windows=windows)
+        kept = checked_windows(windows, self._rows._timed, keep)
+        return replace(self, _windows=windows, _keep=kept)
 
     def fold(
         self, aggregate: Aggregate[L, S, R], *, name: str, **options: Unpack[CombineOptions]
@@ -364,7 +368,10 @@ class RowsByKey(Generic[L]):
         sends_to(graph, view, topic)
         timed = self._windows is not None
         made: Rows[KeyRow[R]] = Rows(graph, name, *key_columns(self._windows), timed)
-        combined(graph, name, topic, view, aggregate, self._windows, options, made.told)
+        combined(
+            graph, name, topic, view, aggregate, self._windows, options, made.told, made.forget,
+            self._keep,
+        )  # fmt: skip
         rows._add(f"by {name}", send, cells=True)
         declared = graph.views[view]
         graph.replace_view(replace(declared, hops={**declared.hops, topic: as_correction}))

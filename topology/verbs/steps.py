@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from topology.model.changes import ITEMS_LIMIT
@@ -47,6 +48,20 @@ def fused(steps: Sequence[Step]) -> Callable[[Any], Iterable[Any]]:
         return values
 
     return run
+
+
+def reader(what: str, of: Any) -> Callable[[Any], Any]:
+    """What makes content into a type; None leaves it as it is. Raises DeclarationError."""
+    if of is None:
+        return lambda content: content
+    try:
+        if isinstance(of, str):
+            raise TypeError("it is a text")
+        return TypeAdapter(of).validate_python
+    except Exception as error:
+        raise DeclarationError(
+            f"{what}(of={of!r}): no type that content is read into: {error}"
+        ) from None
 
 
 def checked_function(what: str, function: object) -> None:

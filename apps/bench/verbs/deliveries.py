@@ -15,6 +15,8 @@ from sequitur.flights.weather import report_messages, weather
 
 END = "END"
 """The aircraft that leaves every airport long after all others, so that all grace is over."""
+SKIP = 10
+"""Seconds after which what is lost is given up; later than the network's latest."""
 _AFTER = timedelta(days=60)
 _ISO = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -31,6 +33,11 @@ class Delivery:
     network: Network | None = None
     prompt: bool = False
 
+    @property
+    def loses(self) -> bool:
+        """Whether some never arrive."""
+        return self.network is not None and self.network.lost > 0
+
 
 DELIVERIES: Mapping[str, Delivery] = {
     "in order": Delivery("all arrives in order"),
@@ -46,6 +53,12 @@ DELIVERIES: Mapping[str, Delivery] = {
         " on the flights' own clocks, 84 minutes and 8 days. Nothing is lost, nothing arrives"
         " twice.",
         Network(twice=0, lost=0),
+    ),
+    "lost": Delivery(
+        "the demo's network, which loses 3 in 10,000",
+        "A row is right where it is what pandas makes of what arrived. Sequitur gives a gap up"
+        f" after {SKIP} s, and says in each row how much is missing before its events.",
+        Network(twice=0),
     ),
     "twice": Delivery(
         "the demo's network, and 3% arrive twice",
@@ -69,7 +82,7 @@ class Flights:
 
     def moved(self, delivery: Delivery) -> Iterator[Message]:
         """The movements' messages as they arrive, keyed by aircraft; behind them the end."""
-        for index in self._order(delivery, self.moves["time"], 0):
+        for index in self.moves_that_arrive(delivery)["index"].tolist():
             yield self._tails[index], self._messages[index]
         last = orjson.loads(self._messages[len(self._messages) - 1])
         over = self.moves["time"].iloc[-1] + _AFTER
@@ -84,20 +97,27 @@ class Flights:
         So a join has both its sides until the last departure, and need not wait for either.
         """
         messages, origins = report_messages(self.reports), self.reports["origin"].tolist()
-        for index in self._order(delivery, self.reports["time"], 1):
+        for index in self.reports_that_arrive(delivery)["index"].tolist():
             yield origins[index].encode(), messages[index]
         over = self.moves["time"].iloc[-1] + 2 * _AFTER
         for origin in sorted(set(origins)):
             last = {"origin": origin, "time": f"{over:{_ISO}}", "wind_speed": None}
             yield origin.encode(), orjson.dumps(last)
 
-    def _order(self, delivery: Delivery, times: pd.Series, seed: int) -> list[int]:
+    def moves_that_arrive(self, delivery: Delivery) -> pd.DataFrame:
+        """In order of arrival: `at` (seconds since the first was sent), and `index` in `moves`."""
+        return self._arrivals(delivery, self.moves["time"], 0)
+
+    def reports_that_arrive(self, delivery: Delivery) -> pd.DataFrame:
+        """The same of the reports."""
+        return self._arrivals(delivery, self.reports["time"], 1)
+
+    def _arrivals(self, delivery: Delivery, times: pd.Series, seed: int) -> pd.DataFrame:
         if delivery.network is None:
-            return list(range(len(times)))
+            return pd.DataFrame({"at": np.zeros(len(times)), "index": range(len(times))})
         network, of = delivery.network, self.moves["time"]
         seconds = len(of) / network.rate
         if delivery.prompt:
             seconds = (of.iloc[-1] - of.iloc[0]).total_seconds()
         network = replace(network, rate=len(times) / seconds, seed=network.seed + seed)
-        order: list[int] = np.asarray(network.travel(times)[0]["index"]).tolist()
-        return order
+        return network.travel(times)[0][["at", "index"]]

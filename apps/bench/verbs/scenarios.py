@@ -1,9 +1,11 @@
 """What is measured of the verbs: the rows that are wrong, and what a table costs."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import product
 
 import orjson
 
@@ -12,9 +14,10 @@ from bench.goals import Goal, figure, ratio
 from bench.results import Sample
 from bench.scenarios.scenario import Column, Scenario
 from bench.verbs.contestants import ALL, COSTED, SEQUITUR, Contestant
-from bench.verbs.deliveries import DELIVERIES, Delivery, Flights
+from bench.verbs.deliveries import DELIVERIES, SKIP, Delivery, Flights
+from bench.verbs.in_process import tables as in_process
 from bench.verbs.latency import RATE, latencies
-from bench.verbs.tables import TABLES, Rows, expected, rows_of, wrong
+from bench.verbs.tables import TABLES, Table, expected, table_of, wrong
 from bench.workload import Message
 from soak.check import read
 
@@ -51,17 +54,23 @@ class Input:
 
 @dataclass
 class Stage:
-    """The flights, once for all runs, and what pandas makes of them."""
+    """The flights, once for all runs, and what pandas makes of each delivery."""
 
     flights: dict[int, Flights] = field(default_factory=dict)
-    right: dict[int, dict[str, Rows]] = field(default_factory=dict)
+    right: dict[tuple[int, str], dict[str, Table]] = field(default_factory=dict)
 
-    def of(self, count: int) -> tuple[Flights, dict[str, Rows]]:
-        """The first `count` movements, and their tables."""
+    def of(self, count: int) -> Flights:
+        """The first `count` movements."""
         if count not in self.flights:
             self.flights[count] = Flights(count)
-            self.right[count] = expected(self.flights[count])
-        return self.flights[count], self.right[count]
+        return self.flights[count]
+
+    def expected(self, count: int, delivery: Delivery) -> dict[str, Table]:
+        """The tables of those that arrive."""
+        key = count, delivery.title
+        if key not in self.right:
+            self.right[key] = expected(self.of(count), delivery)
+        return self.right[key]
 
 
 STAGE = Stage()
@@ -71,19 +80,21 @@ def measure(
     bench: Bench, who: Contestant, delivery: Delivery, tables: tuple[str, ...]
 ) -> dict[str, float]:
     """Let one make some tables of one delivery, and compare them with those of pandas."""
-    flights, right = STAGE.of(bench.events)
+    flights, right = STAGE.of(bench.events), STAGE.expected(bench.events, delivery)
     moves = Input(flights, delivery, weather=False).topic(bench)
     weather = Input(flights, delivery, weather=True).topic(bench)
     with bench.run("exactly_once", outputs=tables, partitions=PARTITION) as run:
         run.read(moves)
         told = {"TOPOLOGY": run.job.group, "WEATHER": weather, "TABLES": ",".join(tables)}
+        if delivery.loses:
+            told["SKIP"] = str(SKIP)
         run.start(who.command(), who.name.replace(" ", "-"), **told, **who.environment)
-        timing = run.watch_input(len(flights.moves))
+        timing = run.watch_input(len(flights.moves), SKIP if delivery.loses else 0)
         run.stop()
         found = {"rate": timing.rate, "cpu": timing.cpu}
         for table, topic in zip(tables, run.outputs, strict=True):
-            rows = wrong(right[table], rows_of(read(bench.cluster.broker, topic)))
-            found |= {f"{table}_rows": rows, table: 100 * rows / len(right[table])}
+            got = table_of(read(bench.cluster.broker, topic))
+            found |= compared(table, right[table], got, missing=who is SEQUITUR)
         told_again = [name for name in bench.cluster.named(run.job.group) if "changelog" in name]
         size = sum(
             len(record.key() or b"") + len(record.value() or b"")
@@ -92,6 +103,14 @@ def measure(
         )
         found["changelog"] = size / len(flights.moves)
     return found
+
+
+def compared(table: str, right: Table, got: Table, *, missing: bool) -> dict[str, float]:
+    """How many rows are wrong, also in per cent. missing: also where what is missing is."""
+    rows = wrong(right.rows, got.rows)
+    if missing:
+        rows += wrong(right.missing, got.missing)
+    return {f"{table}_rows": rows, table: 100 * rows / len(right.rows)}
 
 
 def _wrong(name: str) -> Scenario:
@@ -140,7 +159,7 @@ def _cost(table: str, title: str) -> Scenario:
 
 
 def _live(bench: Bench) -> Iterator[Sample]:
-    flights, _ = STAGE.of(bench.events)
+    flights = STAGE.of(bench.events)
     for who in ALL[:2]:
         # Behind our hop an output does not say which movement it came of.
         for table in who.tables[: 1 if who is SEQUITUR else 2]:
@@ -162,6 +181,60 @@ LIVE = Scenario(
     _live,
     {who.name: who.title for who in ALL[:2]},
 )
+_WHOLE = ("demo", "lost")
+"""The deliveries that are made without a broker."""
+
+
+def _arrived(bench: Bench) -> Iterator[Sample]:
+    if bench.turn:
+        return  # all repeats are the same
+    for name, backlog in product(_WHOLE, (False, True)):
+
+        def make(name: str = name, backlog: bool = backlog) -> dict[str, float]:
+            delivery = DELIVERIES[name]
+            flights, right = STAGE.of(bench.events), STAGE.expected(bench.events, delivery)
+            began = time.process_time()
+            made = in_process(flights, delivery, backlog=backlog)
+            found = {"cpu": time.process_time() - began}
+            for table, got in made.items():
+                found |= compared(table, right[table], got, missing=True)
+                found[f"{table}_of"] = len(right[table].rows)
+            arrived = flights.moves_that_arrive(delivery)["index"].nunique()
+            found["lost"] = len(flights.moves) - arrived
+            found["missing"] = sum(made["aircraft_day"].missing.values())
+            return found
+
+        yield sample(f"{name}{' backlog' * backlog}", make)
+
+
+IN_PROCESS = Scenario(
+    "in-process",
+    "Without a broker: rows that are wrong, of how many",
+    "All movements and reports arrive in a test driver, which runs the engine that workers run, at"
+    " the times of the demo's network, once, as each run is the same. What is missing is counted in"
+    " the rows by aircraft and day, and is compared row by row, as values are; a movement that is"
+    " lost after the last one of its aircraft is missing nowhere, as nobody can know of it.",
+    (
+        *(
+            Column(f"{title}{of}", f"{table}_{value}")
+            for table, title in (
+                ("aircraft_day", "by aircraft and day"),
+                ("airport_hour", "by airport and hour"),
+                ("flown", "weather"),
+            )
+            for of, value in (("", "rows"), (", of", "of"))
+        ),
+        Column("movements lost", "lost"),
+        Column("missing", "missing"),
+        Column("CPU s", "cpu"),
+    ),
+    _arrived,
+    {
+        f"{name}{' backlog' * backlog}": DELIVERIES[name].title
+        + ("; all reports are read before the first movement" if backlog else "")
+        for name, backlog in product(_WHOLE, (False, True))
+    },
+)
 _TITLES = ("departures by aircraft and day", "mean delay by airport and hour", "the weather")
 SCENARIOS = {
     scenario.name: scenario
@@ -169,6 +242,7 @@ SCENARIOS = {
         *map(_wrong, DELIVERIES),
         *map(_cost, TABLES, _TITLES),
         LIVE,
+        IN_PROCESS,
     )
 }
 GOALS = (
@@ -182,6 +256,18 @@ GOALS = (
             digits=0,
         )
         for name, delivery in DELIVERIES.items()
+        for table, title in zip(TABLES, _TITLES, strict=True)
+    ),
+    *(
+        Goal(
+            f"rows of {title} that are wrong without a broker: {how}",
+            IN_PROCESS.name,
+            figure(subject, f"{table}_rows"),
+            1,
+            at_least=False,
+            digits=0,
+        )
+        for subject, how in IN_PROCESS.subjects.items()
         for table, title in zip(TABLES, _TITLES, strict=True)
     ),
     *(

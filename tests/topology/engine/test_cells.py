@@ -172,10 +172,10 @@ def test_cells_are_a_dictionary(changes: list[tuple[str, Any]]) -> None:
 
 def test_a_cell_ahead_of_its_stream_s_progress_is_what_it_was_before() -> None:
     row = encode_cell(7, b'{"n":2}', b'{"n":1}')
-    assert decode_cell(row, 7) == b'{"n":2}'
-    assert decode_cell(row, 6) == b'{"n":1}'
-    assert decode_cell(encode_cell(7, b"1", None), 6) is None
-    assert decode_cell(encode_cell(7, None, b"1"), 9) is None
+    assert decode_cell(row, 7) == (b'{"n":2}', False)
+    assert decode_cell(row, 6) == (b'{"n":1}', True)
+    assert decode_cell(encode_cell(7, b"1", None), 6) == (None, True)
+    assert decode_cell(encode_cell(7, None, b"1"), 9) == (None, False)
 
 
 def test_a_cell_that_a_crash_left_ahead_is_written_anew_though_it_ends_as_it_was() -> None:

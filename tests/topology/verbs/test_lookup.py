@@ -23,6 +23,7 @@ from tests.topology.verbs.lookup_model import (
     with_wind,
 )
 from topology import Inspector, Topology, TopologyTestDriver, rebuild_stream, skip
+from topology.engine.state.reading import StreamReader
 from topology.model.errors import DeclarationError
 from topology.spark.supported import check_supported
 from topology.verbs import as_of_sequence, as_of_time, count, events, least, tumbling
@@ -151,31 +152,80 @@ def test_a_sequence_that_was_seen_is_waited_for_or_for_its_being_given_up() -> N
 
 
 def test_what_is_kept_no_more_goes_to_the_late_topic_with_the_reason() -> None:
-    driver = TopologyTestDriver(flights(as_of_time(keep=50)))
+    driver = TopologyTestDriver(flights(as_of_time(keep=50, history=1)))
     for n, time in enumerate([10, 20, 100, 200], 1):
         driver.pipe("weather", report("JFK", n, time, n))
-    driver.pipe("moves", move("N1", 1, "JFK", 149))
-    driver.pipe("moves", move("N1", 2, "JFK", 150))
-    driver.pipe("weather", report("JFK", 5, 30, 9))
+    driver.pipe("moves", move("N1", 1, "JFK", 99))
+    driver.pipe("moves", move("N1", 2, "JFK", 100))
+    driver.pipe("weather", report("JFK", 5, 149, 9))
     assert said(driver) == {("N1", 2): (3, 0, True)}
     left, right = driver.read("flights.late")
     reasons = [dict(record.headers)["sequitur-reason"] or b"" for record in (left, right)]
     assert all(b"kept no more" in reason for reason in reasons)
-    assert b"00:02:29" in reasons[0]
-    assert b"00:02:30" in reasons[1]
+    assert b"00:01:39" in reasons[0]
+    assert b"00:02:29" in reasons[1]
     state = driver.state("flown", "JFK")
     assert state["clock"] == 200_000
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_how_far_a_side_is_ahead_does_not_matter_for_what_is_kept(seed: int) -> None:
+    """Times go back within a stream here, by more than is kept, too."""
+    chance = Random(seed)
+    moves = [
+        move(tail, number, "JFK", chance.randrange(1_000)) for tail in ("N1", "N2")
+        for number in range(1, 8)
+    ]  # fmt: skip
+    reports = [report("JFK", n, 40 * n + chance.randrange(-150, 40), n) for n in range(1, 26)]
+    tables, refused = set(), set()
+    shuffled = [chance.sample(moves + reports, len(moves + reports)) for _ in range(2)]
+    for order in (moves + reports, reports + moves, *shuffled):
+        driver = run(flights(as_of_time(wait=0, keep=60)), order)
+        tables.add(hashed(driver))
+        late = [record.value or b"" for record in driver.read("flights.late")]
+        assert all(orjson.loads(value)[0] == "right" for value in late)
+        refused.add(tuple(sorted(orjson.loads(value)[1][0][0] for value in late)))
+    assert (len(tables), len(refused)) == (1, 1)
+
+
+def test_a_report_makes_rows_final_that_are_older_than_what_is_kept() -> None:
+    driver = TopologyTestDriver(flights(as_of_time(keep=50)))
+    driver.pipe("weather", report("JFK", 1, 0, 30))
+    for number, time in enumerate((10, 20, 30), 1):
+        driver.pipe("moves", move("N1", number, "JFK", time))
+    driver.pipe("weather", report("JFK", 2, 500, 1))
+    assert set(said(driver).values()) == {(30, 0, True)}
+
+
+def test_a_late_report_revises_rows_to_come_of_any_time_and_is_refused_for_those_dropped() -> None:
+    driver = TopologyTestDriver(flights(as_of_time(keep=50), right=REBUILT))
+    driver.pipe("weather", report("JFK", 1, 100, 1))
+    driver.pipe("weather", report("JFK", 3, 300, 3))
+    driver.pipe("weather", report("JFK", 5, 500, 5))
+    driver.advance(11)
+    driver.pipe("weather", report("JFK", 6, 1_000, 6))
+    driver.pipe("weather", report("JFK", 4, 400, 4))  # no row is there yet
+    driver.pipe("moves", move("N1", 1, "JFK", 250))
+    driver.pipe("moves", move("N1", 2, "JFK", 450))
+    assert said(driver) == {("N1", 1): (1, 1, True), ("N1", 2): (4, 0, True)}
+    assert not driver.read("flights.late")
+    driver.pipe("weather", report("JFK", 2, 200, 2))  # a row is told that is kept no more
+    assert said(driver)["N1", 1] == (1, 1, True)
+    (late,) = driver.read("flights.late")
+    assert b"kept no more" in (dict(late.headers)["sequitur-reason"] or b"")
+
+
 def test_rows_and_values_that_are_kept_no_more_are_dropped() -> None:
-    driver = TopologyTestDriver(flights(as_of_time(keep=50, wait=0)))
+    driver = TopologyTestDriver(flights(as_of_time(keep=50, wait=0, history=20)))
     for n in range(1, 200):
         driver.pipe("weather", report("JFK", n, 10 * n, 30))
         driver.pipe("moves", move("N1", n, "JFK", 10 * n + 5))
     rows = driver._runner.view("flown").state.cells.keys("JFK")
     assert len([key for key in rows if key.startswith("row ")]) < 10
-    assert len([key for key in rows if key.startswith("value ")]) < 10
+    assert len([key for key in rows if key.startswith("value ")]) < 30
     assert len([key for key in rows if key.startswith("by windy")]) < 10
+    assert driver.state("flown", "JFK")["held"] == 20
     assert windy(driver) == {"JFK": (199, 0)}
     assert len(said(driver)) == 199
 
@@ -301,3 +351,16 @@ def test_explain_tells_of_a_key() -> None:
     driver = run(flights(), day(Random(1)))
     assert "JFK" in str(driver.explain("flown", "JFK"))
     assert orjson.loads(driver.read("flights.flown.by-key")[0].value or b"")[0] in ("left", "right")
+
+
+def test_rows_that_may_still_change_are_asked_for_by_key() -> None:
+    driver = TopologyTestDriver(flights(as_of_time(wait=0, keep=50)))
+    for body in [report("JFK", 1, 5, 30), move("N1", 1, "JFK", 3), move("N1", 2, "JFK", 7)]:
+        driver.pipe(topic_of(body), body)
+    reader = StreamReader(driver.topology.views["flown"], driver._storage.stores["flown"], "JFK")
+    assert sorted(reader.rows("flown"), key=lambda row: row["sequence"]) == [
+        {"stream": "N1", "sequence": 1, "part": 0, "value": {"origin": "JFK", "wind": None},
+         "final": True, "missing": 0},
+        {"stream": "N1", "sequence": 2, "part": 0, "value": {"origin": "JFK", "wind": 30},
+         "final": False, "missing": 0},
+    ]  # fmt: skip

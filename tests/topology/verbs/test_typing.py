@@ -11,9 +11,9 @@ from sequitur.local.home import ROOT
 RIGHT = """
 from dataclasses import dataclass
 
-from topology import Inspector, Topology, park
+from topology import Emit, Inspector, Topology, park
 from topology.verbs import (
-    LookupRow, Row, as_of_sequence, as_of_time, count, events, mean, total, tumbling,
+    LookupRow, Row, as_of_sequence, as_of_time, count, emitted, events, mean, total, tumbling,
 )
 
 
@@ -78,6 +78,9 @@ seen = moves.lookup(
 )
 seen.map(lambda report: report.wind if report else None).to("seen")
 row: LookupRow[Flown]
+flights.view("passed", of=source, handler=lambda event: [Emit("told", None, event.content)])
+told = emitted(flights, "passed", "told", of=Weather).map(lambda it: it.wind or 0.0)
+told.each().fold(total(lambda knots: knots), name="blown").to_rows("blown")
 """
 WRONG = {
     'lambda move: move.kind == "OUT"': 'lambda move: move.sort == "OUT"',
@@ -96,6 +99,7 @@ WRONG = {
     "lambda move: move.saw": "lambda move: move.origin",
     "report.wind if report else None": "report.wind",
     "report.wind is not None": "report.gust is not None",
+    "it.wind or 0.0": "it.delay",
 }
 
 

@@ -93,11 +93,11 @@ class StoredCells:
         row = self._table.get(cell_key(stream, key))
         if row is None:
             return None
-        last = self._last_of(stream)
-        if int(row[1 : row.index(b",")]) > last:
+        value, torn = decode_cell(row, self._last_of(stream))
+        if torn:
             # Progress will pass it. So it is written anew also where the value is what it was.
             self._torn.add((stream, key))
-        return decode_cell(row, last)
+        return value
 
 
 def encode_cell(at: int, value: bytes | None, before: bytes | None) -> bytes:
@@ -105,8 +105,9 @@ def encode_cell(at: int, value: bytes | None, before: bytes | None) -> bytes:
     return b"[%d,[%b],[%b]]" % (at, value or b"", before or b"")
 
 
-def decode_cell(row: bytes, last: int) -> bytes | None:
-    """The value as JSON that goes with a stream's progress, None where there is none."""
+def decode_cell(row: bytes, last: int) -> tuple[bytes | None, bool]:
+    """(the value as JSON that goes with a stream's progress, None where there is none; whether the
+    row is ahead of it)."""
     at, value, before = orjson.loads(row)
-    meant = value if at <= last else before
-    return orjson.dumps(meant[0]) if meant else None
+    meant = before if at > last else value
+    return (orjson.dumps(meant[0]) if meant else None), at > last

@@ -99,32 +99,36 @@ class ShortWaits:
             self.end_now |= first.offset < self._at
             self._at = last.offset
 
-    def add(self, event: Event) -> bool:
-        """Let an event of the batch in hand wait without a row; False if it is to have one."""
-        record = self._record_of(event)
-        age = self._limits.age
-        if record is None or (age is not None and record.timestamp < self._now - age):
-            return False
-        if not (self._recent or self._previous):
-            self._turned, self._records, self._bytes = self._now, 0, 0
-        self._recent[event] = True
-        self._fresh.append((record, event))
-        return True
+    def add(self, events: Iterable[Event]) -> list[Event]:
+        """Let events of the batch in hand wait without rows; returns those that are to have one."""
+        inputs, fresh, rows = self._records_of_events(), self._fresh, list[Event]()
+        oldest = self._now - (self._limits.age or 0)
+        recent = self._recent
+        for event in events:
+            record = event.message if inputs is None else inputs.get(id(event))
+            if record is None or (record.timestamp < oldest and self._limits.age is not None):
+                rows.append(event)
+                continue
+            if not (recent or self._previous):
+                self._turned, self._records, self._bytes = self._now, 0, 0
+            recent[event] = True
+            fresh.append((record, event))
+        return rows
 
-    def _record_of(self, event: Event) -> Message | None:
-        """The input's record of an event of the batch in hand."""
-        if not self._events:
-            return None
+    def _records_of_events(self) -> dict[int, Message] | None:
+        """By the identities of the events of the batch in hand, the input's records of them; None
+        if these are their messages."""
         inputs = self._inputs
-        if inputs is None:
-            return event.message
-        if not isinstance(inputs, dict):
+        if not self._events:
+            return {}
+        if inputs is not None and not isinstance(inputs, dict):
             inputs = self._inputs = dict(zip(map(id, self._events), inputs, strict=True))
-        return inputs.get(id(event))
+        return inputs
 
-    def release(self, event: Event) -> bool:
-        """An event waits no longer. Returns whether it was one of these."""
-        return self._recent.pop(event, False) or self._previous.pop(event, False)
+    def release(self, events: Iterable[Event]) -> list[Event]:
+        """Events wait no longer. Returns those that have rows."""
+        recent, previous = self._recent.pop, self._previous.pop
+        return [event for event in events if not (recent(event, False) or previous(event, False))]
 
     def end(self, events: Iterable[Event]) -> bool:
         """The next unit is to write those of some events that have no row. Returns whether there
@@ -132,6 +136,11 @@ class ShortWaits:
         found = dict.fromkeys((event for event in events if event in self), True)
         self._ending |= found
         return bool(found)
+
+    def _taken(self, ending: Waits) -> list[Event]:
+        """Those that still wait, which have rows from now on."""
+        gone = set(self.release(ending))
+        return [event for event in ending if event not in gone]
 
     def rows(self, *, everything: bool) -> list[Row]:
         """The rows of what has waited for long, or of all that waits; and of what is noted."""
@@ -147,7 +156,7 @@ class ShortWaits:
         self._notes += [key for key, _ in found]
         self._fresh = []
         ending, self._ending = self._ending, {}
-        found += rows_of(event for event in ending if self.release(event))
+        found += rows_of(self._taken(ending))
         if (
             self._records >= limits.records
             or self._bytes >= limits.bytes

@@ -251,58 +251,73 @@ class ViewState(Unloads):
 
         Most are in order and have no state: that costs least.
         """
-        waiting = self.waiting
+        waiting, stateful = self.waiting, self.view.stateful
         self._recent_states.update(states)
         self._recent.update(changed)
+        rows: list[Row] = []
         for stream, progress in changed.items():
-            if progress.__class__ is not int and progress.waiting:  # type: ignore[union-attr]
-                waiting[stream] = progress  # type: ignore[assignment]
-                self._note(stream, progress)  # type: ignore[arg-type]
-            elif stream in waiting:
-                del waiting[stream]
-                if self.budget is not None:
-                    self.budget.note(self, stream, 0)
-        if self.view.stateful:
-            state = self.stream_state
-            return [
-                (progress_key(stream), encode_progress(progress, state(stream)))
-                for stream, progress in changed.items()
-            ]
-        return [
-            (
-                b"p" + stream.encode(),
-                b"%d" % progress if progress.__class__ is int else encode_progress(progress, None),
-            )
-            for stream, progress in changed.items()
-        ]
+            if progress.__class__ is int:
+                if stream in waiting:
+                    self._waits_no_longer(stream)
+                row = b"%d" % progress
+            else:
+                row = encode_progress(progress, None)
+                if not progress.waiting:  # type: ignore[union-attr]
+                    if stream in waiting:
+                        self._waits_no_longer(stream)
+                elif self._waits(stream, progress, row) and stream not in states:  # type: ignore[arg-type]
+                    continue
+            if stateful:
+                row = encode_progress(progress, self.stream_state(stream))
+            rows.append((b"p" + stream.encode(), row))
+        return rows
+
+    def _waits(self, stream: str, progress: Progress, row: bytes) -> bool:
+        """Hold a stream that waits. Returns whether its row is what it was: that more of its events
+        wait is not in it."""
+        self.waiting[stream] = progress
+        self._note(stream, progress)
+        before, progress.row = progress.row, row
+        return before == row
+
+    def _waits_no_longer(self, stream: str) -> None:
+        del self.waiting[stream]
+        if self.budget is not None:
+            self.budget.note(self, stream, 0)
 
     def buffer_rows(self, result: Step, *, as_rows: bool = False) -> list[Row]:
         """The rows of events that wait from now on, and of those that wait no longer.
 
         as_rows: whether none may wait in memory only.
         """
-        short, gone = self.short, []
+        short, gone = self.short, result.released
         new: Collection[Event] = result.buffered
-        if result.released:
+        if gone:
             waits = dict.fromkeys(new, True)
-            for event in result.released:
-                if waits.pop(event, None) is None and not (
-                    short is not None and short.release(event)
-                ):
-                    gone.append(event)
+            gone = [event for event in gone if waits.pop(event, None) is None]
             new = waits
         if short is not None:
-            if new and not as_rows:
-                changed = result.changed
-                new = [
-                    event
-                    for event in new
-                    # What is beyond its ring has a row in any case.
-                    if not _in_ring(changed[event.stream], event) or not short.add(event)  # type: ignore[arg-type]
-                ]
+            gone = short.release(gone)
+            if not as_rows:
+                new = self._wait_in_memory(new, result.changed, short)
             # Of what is impossible, `last` does not tell that it is gone.
             short.end_now |= bool(result.impossible)
         return delete_rows(gone) + rows_of(new)
+
+    def _wait_in_memory(
+        self, new: Iterable[Event], changed: dict[str, int | Progress], short: ShortWaits
+    ) -> list[Event]:
+        """Let events that begin to wait do so without a row; returns those that are to have one."""
+        # What is beyond its ring has a row in any case.
+        rows = [
+            event
+            for event in new
+            if changed[event.stream].spilled and not _in_ring(changed[event.stream], event)  # type: ignore[union-attr,arg-type]
+        ]
+        if rows:
+            beyond = dict.fromkeys(rows)
+            new = [event for event in new if event not in beyond]
+        return rows + short.add(new)
 
     def save_waits(self, unit: CommitUnit) -> None:
         """Have all that waits in memory only get its row in a unit, before what follows in it."""

@@ -114,20 +114,24 @@ class InProcessRunner:
         found += [self.redeliveries(view).next(self.now) for view in task.views.values()]
         return min(found)
 
-    def feed(self) -> None:
-        """Let arrive what is in the source topics: what was piped, and what handlers sent there."""
+    def feed(self, at_once: int = 1) -> None:
+        """Let arrive what is in the source topics: what was piped, and what handlers sent there.
+
+        at_once: how many messages of a topic one commit unit may have.
+        """
         left, behind = FED, True
         while behind:
             behind = False
             for topic in self.inputs:
                 records = self.storage.topics[topic]
                 if self._fed[topic] < len(records):
-                    self._fed[topic] += 1
-                    record = records[self._fed[topic] - 1]
+                    first = self._fed[topic]
+                    new = records[first : first + at_once]
+                    self._fed[topic] += len(new)
                     if (routed := self.routed.get(topic)) is not None:
-                        self.storage.commit(routed.process([record], self.now))
+                        self.storage.commit(routed.process(new, self.now))
                     else:
-                        self._arrive(self.sources[topic], record)
+                        self._arrive(self.sources[topic], new)
                     behind, left = True, left - 1
                     if not left:
                         raise RuntimeError(
@@ -135,11 +139,10 @@ class InProcessRunner:
                             f"step, the last to {topic!r}: does that end?"
                         )
 
-    def _arrive(self, source: Source, record: Record) -> None:
-        records = [record]
+    def _arrive(self, source: Source, records: list[Record]) -> None:
         if not source.keyed:
             before = len(self.storage.topics[source.by_stream])
-            self.storage.commit(self.rekeyed[record.topic].process(records, self.now))
+            self.storage.commit(self.rekeyed[records[0].topic].process(records, self.now))
             records = self.storage.topics[source.by_stream][before:]
         if records:
             self.step(source, records)

@@ -65,7 +65,7 @@ def topology() -> Topology:
         return Flown(move.origin, report.time, report.wind_speed)
 
     found = out.lookup(
-        wind, key=lambda move: move.origin, at=as_of_time(wait=2 * HOUR, keep=30 * DAY),
+        wind, key=lambda move: move.origin, at=as_of_time(wait=2 * HOUR, keep=DAY),
         merge=with_wind, name="flown",
     )  # fmt: skip
     found.to_rows("flown", {"reported": lambda it: it.reported, "wind": lambda it: it.wind})

@@ -31,7 +31,9 @@ from topology.engine.state.rows import (
     COUNTS,
     NOTES,
     decode_message,
+    encode_progress,
     note_key,
+    progress_key,
     split_buffer_key,
 )
 from topology.engine.state.short_waits import ShortWaits, WaitLimits, may_wait_in_memory
@@ -73,6 +75,9 @@ class Short(Partition):
         )  # fmt: skip
 
     def send(self, *events: tuple[str, int]) -> None:
+        self.feed(self.batch(*events))
+
+    def batch(self, *events: tuple[str, int]) -> list[Record]:
         batch = [
             Record("orders", 0, len(self.log) + at, None, orjson.dumps(
                 {"stream": stream, "sequence": sequence, "kind": "x", "at": len(self.log) + at}
@@ -80,7 +85,7 @@ class Short(Partition):
             for at, (stream, sequence) in enumerate(events)
         ]  # fmt: skip
         self.log += batch
-        self.feed(batch)
+        return batch
 
     def tell(self, command: Command) -> None:
         unit = CommitUnit("orders", 0, now=self.now)
@@ -107,6 +112,14 @@ class Short(Partition):
 def fails(event: Any) -> None:
     if event.sequence % 4 == 3:
         raise ValueError("three of four")
+
+
+def assert_its_row_says_how_far_it_is(partition: Short, stream: str) -> None:
+    """Also where nothing was written, as the row was right already."""
+    state, row = partition.view().state, partition.tables["board"].get(progress_key(stream))
+    progress = state.progress(stream)
+    if row is not None or progress != state.ordering.first:
+        assert row == encode_progress(progress, None)
 
 
 EVENTS = st.lists(st.sampled_from([0, 0, 1, 1, 2, 3, 9]), min_size=1, max_size=5)
@@ -148,6 +161,7 @@ def test_whenever_it_dies_the_state_is_that_of_rows(
                     partition.tell(Command("resume", "board"))
                 at = len(partition.log)
                 partition.send(*(("a", (at + n) // 3 + ahead) for n, ahead in enumerate(each, 3)))
+            assert_its_row_says_how_far_it_is(partition, "a")
         with_rows, without = both
         assert without.state() == with_rows.state()
         assert without.by_key("shop.board") == with_rows.by_key("shop.board")
@@ -162,6 +176,21 @@ def test_what_comes_and_goes_in_time_has_no_row() -> None:
         partition.send(("a", at + 2), ("a", at + 1))
     assert not partition.found()
     assert partition.handled()["a"] == list(range(1, 401))
+
+
+def test_one_that_waits_as_well_changes_no_row_of_its_stream() -> None:
+    partition = Short(shop(), WaitLimits())
+    partition.send(("a", 9))
+    before = partition.tables["board"].get(progress_key("a"))
+    for sequence in range(8, 1, -1):
+        unit, events = partition.task.begin(partition.batch(("a", sequence)), partition.now)
+        partition.view().run(events, unit, None)
+        partition.task.finish(unit)
+        assert progress_key("a") not in dict(unit.rows["board"])
+        partition.commit(unit)
+    assert partition.tables["board"].get(progress_key("a")) == before
+    partition.send(("a", 1))
+    assert partition.handled()["a"] == list(range(1, 10))
 
 
 def test_what_is_far_beyond_the_ring_has_no_row_either() -> None:
@@ -288,7 +317,7 @@ def test_bytes_end_a_generation_after_as_many_whatever_the_size_of_a_batch(batch
     waits = ShortWaits(WaitLimits(records=10**9, bytes=1_000_000, time=10**9))
     one: Event[Any] = Event("s", 2, None, None, Record("orders", 0, 0, None, b"x" * 1_000))
     waits.begin([one], None, 0)
-    assert waits.add(one)
+    assert not waits.add([one])
     waits.rows(everything=False)
     came = 0
     while len([key for key, row in waits.rows(everything=False) if row]) == 0:

@@ -172,3 +172,17 @@ def test_several_sources_and_views_run_in_one_driver(keyed: bool) -> None:
     for view in ("one", "two"):
         assert driver.table(f"orders_{view}") == {("a",): {"id": "a", "n": 1}}
         assert driver.table(f"payments_{view}") == {("b",): {"id": "b", "n": 1}}
+
+
+def test_a_batch_is_handled_as_its_messages_one_by_one_and_over_more_than_one_unit() -> None:
+    messages = [("a", order(n)) for n in (3, 1, 2, *range(5, 1_200))]
+    one, many = driver_of(board), driver_of(board)
+    for key, value in messages:
+        one.pipe("orders", value, key=key)
+    many.pipe_batch("orders", messages)
+    for driver in (one, many):
+        driver.pipe("orders", order(4))
+    assert many.last("board", "a") == one.last("board", "a") == 1_199
+    assert many.table("board") == one.table("board")
+    with pytest.raises(KeyError, match="no source"):
+        many.pipe_batch("nowhere", messages)

@@ -98,7 +98,8 @@ class Question:
         if wanted is not None and view.of.fed_by:
             raise Wrong(
                 f"max_staleness: view {view.name} reads what {', '.join(view.of.fed_by)} sends, on "
-                "all workers, and how far they are is not known here; leave it out"
+                "all workers, and how far they are is not known here; leave it out, or "
+                "ask these views with it first, and compare `as_of.offset` with `as_of.end` here"
             )
         return cls(
             view, stream, cast(What, what), fold, query.get("from", ""), query.get("to", ""),

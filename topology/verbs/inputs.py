@@ -1,0 +1,165 @@
+"""What verbs begin with: a source's events, or what a view's handler sends."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import Any
+
+from topology.declaration.source import Source
+from topology.declaration.starts import First
+from topology.declaration.topology import Topology
+from topology.declaration.view import View
+from topology.model.changes import Emit, each_of
+from topology.model.errors import DeclarationError, HandlerError
+from topology.model.event import Event, event_of
+from topology.model.names import checked_name
+from topology.model.table import Table
+from topology.verbs.declared_views import Handler, ViewOptions, declare, own_table, sends_to
+from topology.verbs.revisions import Cells
+from topology.verbs.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a handler sends to one topic for one event.
+
+    content: the event's. values: of what it sends, in order.
+    """
+
+    content: Any
+    values: Sequence[Any]
+
+
+class Within:
+    """Verbs that run in another view's unit, behind its handler, on what this sends to a topic.
+
+    They keep what they know of a stream in cells of the view.
+    """
+
+    def __init__(self, graph: Topology, view: str, topic: str) -> None:
+        self.graph, self.view, self.topic = graph, view, topic
+        self._readers: dict[str, tuple[Handler, int]] = {}
+        before = graph.views[view]
+        handler, arguments = before.handler, 1 + before.stateful + before.cells
+
+        def run(event: Event, state: dict[str, Any], cells: Cells) -> Iterator[Any]:
+            values = []
+            items = handler(*(event, state, cells)[:arguments])
+            for item in () if items is None else each_of(items):
+                if item.__class__ is Emit and item.topic == topic:
+                    values.append(self._value(event, item))
+                else:
+                    yield item
+            sent = event_of(
+                event.stream, event.sequence, event.kind, Sent(event.content, values),
+                event.message, event.arrived,
+            )  # fmt: skip
+            for name, (read, count) in self._readers.items():
+                known = cells.setdefault(self.cell(name), {}) if count > 1 else {}
+                yield from read(*(sent, known, cells)[:count])
+
+        run.__name__ = before.handler.__name__
+        graph.replace_view(
+            replace(before, handler=run, stateful=True, cells=True, taken=before.taken | {topic})
+        )
+
+    def cell(self, name: str) -> str:
+        """Where a reader keeps its dictionary."""
+        return f"{self.topic} → {name}"
+
+    def add(
+        self,
+        name: str,
+        handler: Handler,
+        options: ViewOptions,
+        emits: Iterable[str],
+        table: Table | None,
+    ) -> None:
+        """Let verbs read. Raises DeclarationError: a name is taken or none, or an option is the
+        view's."""
+        what = f"view {self.view!r}"
+        checked_name("verbs", name)
+        if name in self._readers or name in self.graph.views:
+            raise DeclarationError(f"{what}: {name!r} is taken; give each a name of its own")
+        if others := options.keys() - {"tables"}:
+            raise DeclarationError(
+                f"{what}: {name!r}: {min(others)}= is the view's own, as these verbs are part of "
+                "it; give it to view(…)"
+            )
+        tables = tuple(options.get("tables", ()))
+        if table is not None:
+            known = (*self.graph.views[self.view].tables, *tables)
+            tables = (*tables, *own_table(self.view, known, table))
+        if tables:
+            self.graph.add_tables(self.view, tables)
+        for topic in emits:
+            sends_to(self.graph, self.view, topic)
+        self._readers[name] = handler, len(signature(handler).parameters)
+        view = self.graph.views[self.view]
+        view.handler.__name__ += f"; {self.topic} → {handler.__name__}"
+
+    def _value(self, event: Event, item: Emit) -> Any:
+        key = item.key.decode(errors="replace") if isinstance(item.key, bytes) else item.key
+        if key not in (None, event.stream):
+            raise HandlerError(
+                f"Emit(topic={self.topic!r}, key={key!r:.100}): verbs read it in the unit of "
+                f"stream {event.stream!r:.100}, which has to be its key; take it by(…) another one"
+            )
+        return item.value
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What verbs take: content, read, with its time, and the steps so far.
+
+    source: that it comes from. within: the view in whose unit they run, None for a view of theirs.
+    """
+
+    graph: Topology
+    source: Source
+    read: Callable[[Any], Any]
+    time: Callable[[Any], Any] | None
+    steps: tuple[Step, ...]
+    within: Within | None = None
+
+    def view(self, name: str) -> str:
+        """The view that runs them."""
+        return name if self.within is None else self.within.view
+
+    def declare(
+        self,
+        name: str,
+        handler: Handler,
+        options: ViewOptions,
+        *,
+        emits: Iterable[str] = (),
+        table: Table | None = None,
+    ) -> None:
+        """Declare the view that verbs are, or add them to that of their input; as `declare`."""
+        if self.within is None:
+            declare(self.graph, name, self.source, handler, options, emits=emits, table=table)
+        else:
+            self.within.add(name, handler, options, emits, table)
+
+    def closes(self, options: ViewOptions) -> frozenset[str]:
+        """The kinds that close its streams."""
+        if (view := self._reader()) is not None:
+            return frozenset(view.closing.kinds if view.closing else ())
+        kinds = options.get("closes") or ()
+        return frozenset([kinds] if isinstance(kinds, str) else kinds)
+
+    def first(self, options: ViewOptions) -> int | None:
+        """The sequence before a stream's first one, None where it may begin anywhere."""
+        view, order = self._reader(), self.source.sequence
+        start = options.get("start") or First() if view is None else view.start
+        return order.start - order.step if isinstance(start, First) else None
+
+    def check_reopen(self, name: str, options: ViewOptions, why: str) -> None:
+        """Raises DeclarationError where a stream may begin again."""
+        view = self._reader()
+        reopen = options.get("reopen") if view is None else view.closing and view.closing.reopen
+        if reopen == "start":
+            raise DeclarationError(f"view {name!r}: reopen='start': {why}")
+
+    def _reader(self) -> View | None:
+        return None if self.within is None else self.graph.views[self.within.view]
