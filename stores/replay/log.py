@@ -191,14 +191,14 @@ class ReplayLog:
         """
         total = 0
         with self._reading(query) as (connection, found, fitted, limit):
+            known = tallied(connection, found, fitted, limit)
             for period, behind in found:
-                limit.begin_statement()
-                known = tallied(connection, period, fitted, behind)
-                if known is None:
+                if period.number not in known:
+                    limit.begin_statement()
                     condition = matching(period, fitted, behind, self._postgres)
                     asked = select(func.count()).select_from(period.table).where(condition)
-                    known = connection.execute(asked).scalar_one()
-                total += known
+                    total += connection.execute(asked).scalar_one()
+        total += sum(known.values())
         return total
 
     def page(self, query: Query, limit: int = 100, *, content: bool = True) -> Page:

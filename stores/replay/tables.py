@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     Float,
     Index,
@@ -151,9 +152,15 @@ class Period:
         return _messages(self.number, tuple((each, self.fields[each]) for each in self.fields))
 
 
-def periods(connection: Connection) -> list[Period]:
-    """Read the periods that there are, in order."""
-    found = connection.execute(select(PERIODS).order_by(PERIODS.c.number)).mappings()
+def periods(connection: Connection, *where: ColumnElement[bool]) -> list[Period]:
+    """Read the periods that there are, in order.
+
+    Args:
+        connection: to read by.
+        where: which ones; else all.
+    """
+    asked = select(PERIODS).where(*where).order_by(PERIODS.c.number)
+    found = connection.execute(asked).mappings()
     return [
         Period(
             **{
@@ -186,8 +193,9 @@ def _messages(number: int, declared: tuple[tuple[str, FieldKind], ...]) -> Table
         Column("size", BigInteger, nullable=False),
         Column("key", LargeBinary),
         Column("headers", LargeBinary, nullable=False),
-        Column("value", LargeBinary),
         *(Column(column_of(each), _TYPES[kind]) for each, kind in declared),
+        # Behind all that conditions ask of: SQLite reads what is large from one end.
+        Column("value", LargeBinary),
         # What counts reads indexes alone where vacuum has seen the pages.
         postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
     )
@@ -230,8 +238,8 @@ def row_of(message: CapturedMessage, id: int, captured: int, period: Period) -> 
         0 if content is None else len(content),
         message.key,
         packed(message.headers),
-        content,
         *[kept_value(kind, given.get(name)) for name, kind in period.fields.items()],
+        content,
     )
 
 

@@ -19,8 +19,11 @@ from stores.replay.tallies import close_period
 _DAY = 86_400_000
 _CACHE = 64 << 20
 """Bytes of memory for the pages of SQLite that a connection writes to."""
-PERIOD = 250_000
-"""Messages of a period; a batch may be beyond. What is asked of the last one reads all of it."""
+PERIOD = 100_000
+"""Messages of a period; a batch may be beyond. What is asked of the last one reads all of it.
+
+Who ends one has others wait until it is indexed; and each is a table that queries look into.
+"""
 SIZE = 1 << 29
 """Bytes of its messages' contents, likewise."""
 _MOST = 50
@@ -96,15 +99,16 @@ def _period(
 
     Several who write within a day share a period, which has the fields of all of them.
     """
-    there, day = periods(connection), now // _DAY
-    last = there[-1] if there else None
+    of, day = PERIODS.c, now // _DAY
+    newest = of.number == select(func.max(of.number)).scalar_subquery()
+    last = next(iter(periods(connection, newest)), None)
     # A clock that was a day ahead, or more, and is right again, begins a new one.
     fits = last is not None and day <= last.day <= day + 1
     if last is not None and fits:
         room = last.messages < PERIOD and last.size < SIZE
         if room and last.fields.items() >= fields.items():
             return last
-        today = [each.fields for each in there if each.day == last.day]
+        today = [each.fields for each in periods(connection, of.day == last.day)]
         if sum(one != other for one, other in pairwise(today)) >= _MOST:
             raise ReplayError(
                 "several who write this log declare their fields differently, time and again: "

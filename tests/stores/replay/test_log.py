@@ -668,6 +668,8 @@ class TestPostgres(ReplayLogContract):
         ),
         ({"sequences": [1]}, "sequences: .1. is not .lowest, highest."),
         ({"offsets": {"a": {"x": [0, 1]}}}, "offsets: "),
+        ({"partitions": [2**31]}, "partitions: .* is not a list of at most 1000 numbers"),
+        ({"offsets": {"a": {str(2**31): [0, 1]}}}, "offsets: "),
         ({"after": -1}, "after: -1 is not an id of the log"),
         ({"text": "\ud800"}, "text: "),
     ],
