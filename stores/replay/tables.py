@@ -44,7 +44,7 @@ PERIODS = Table(
     Column("messages", BigInteger, nullable=False),
     Column("lowest_time", BigInteger),
     Column("highest_time", BigInteger),
-    Column("size", BigInteger, nullable=False, server_default="0"),
+    Column("size", BigInteger, nullable=False),
 )
 END = Table(
     "sequitur_replay_end",

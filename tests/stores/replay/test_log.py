@@ -292,7 +292,7 @@ class ReplayLogContract:
                 args=(str(engine.url.render_as_string(hide_password=False)), work, statement),
             )
             process.start()
-            process.join(120)
+            process.join(300)  # the first one waits for what all of them import
             if process.exitcode == 0:
                 break
             assert process.exitcode == -signal.SIGKILL
