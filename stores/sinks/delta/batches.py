@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import pyarrow as pa
@@ -25,17 +26,23 @@ KEPT_MARKS = 1_000_000
 FEW_STREAMS = 50_000
 """Up to which `_progress` is written whole: that takes half as long as to find the rows in it."""
 
+NOTED_MARKS = 1_000
+"""Streams whose marks an entry of the journal may hold, so that `_progress` need not be written."""
+
+NOTED_BATCHES = 20
+"""Every so many entries it is written nonetheless."""
+
 
 class BatchPlan(NamedTuple):
     """What a batch is going to write, besides the journal.
 
-    tables: that have row changes. dead, moved: whether records are dead, and streams go on.
-    positions: after the batch. records: how many it has.
+    tables: that have row changes. dead: whether records are dead. moved: how far streams are then,
+    or None where this is not known here. positions: after the batch. records: how many it has.
     """
 
     tables: Sequence[str]
     dead: bool
-    moved: bool
+    moved: Mapping[Stream, Mark] | None
     positions: Mapping[tuple[str, int], Position]
     records: int
 
@@ -44,7 +51,8 @@ class BatchPlan(NamedTuple):
         """That of a batch which was folded here."""
         tables = [name for name, rows in reduction.rows.items() if rows.values]
         records = reduction.applied.records
-        return cls(tables, bool(dead), bool(reduction.moved), reduction.positions, records)
+        moved = {stream: reduction.marks[stream] for stream in reduction.moved}
+        return cls(tables, bool(dead), moved, reduction.positions, records)
 
 
 class DeltaBatches(DeltaStore):
@@ -59,7 +67,7 @@ class DeltaBatches(DeltaStore):
 
     def marks(self, streams: Iterable[Stream]) -> Mapping[Stream, Mark]:
         """See `StoredProgress.marks`."""
-        streams = list(streams)
+        streams, noted = list(streams), self._state.marks
         if self._has_all_marks is None:
             self._has_all_marks = self._read_progress()
         unknown = [stream for stream in streams if stream not in self._marks]
@@ -71,7 +79,7 @@ class DeltaBatches(DeltaStore):
             wanted = pa.table(dict(zip(names, zip(*unknown, strict=True), strict=True)))
             for row in self._tables.matching(self._folder(PROGRESS.name), wanted).collect():
                 self._marks[row["topic"], row["view"], row["stream"]] = row.epoch, row.sequence
-        found = ((stream, self._marks[stream]) for stream in streams)
+        found = ((stream, noted.get(stream) or self._marks[stream]) for stream in streams)
         return {stream: mark for stream, mark in found if mark is not None}
 
     def _read_progress(self) -> bool:
@@ -135,8 +143,12 @@ class DeltaBatches(DeltaStore):
         replacing: Sequence[OutputRecord] = (),
     ) -> JournalEntry:
         """Note what is about to be written. Replaced streams leave the positions where they are."""
-        steps = list(plan.tables)
-        for table, needed in ((DEAD, plan.dead), (PROGRESS, plan.moved)):
+        steps, before = list(plan.tables), self._state
+        marks = {**before.marks, **(plan.moved or {})}
+        version = self._entry.version + 1
+        due = replacing or not version % NOTED_BATCHES or len(marks) > NOTED_MARKS
+        saved = plan.moved is None or bool(marks and due)
+        for table, needed in ((DEAD, plan.dead), (PROGRESS, saved)):
             if needed:
                 steps.append(table.name)
                 if table.name not in self._own:
@@ -148,10 +160,9 @@ class DeltaBatches(DeltaStore):
         if batch is not None:
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             batches[batch.query] = (batch.number, at, plan.records)
-        after = self._state if replacing else self._state.moved(plan.positions, batches)
-        entry = JournalEntry(
-            self._entry.version + 1, steps, self._state, after, replacing=replacing
-        )
+        after = before if replacing else before.moved(plan.positions, batches)
+        after = replace(after, marks={} if saved else marks)
+        entry = JournalEntry(version, steps, before, after, replacing=replacing)
         self._note(entry)
         return entry
 
@@ -163,10 +174,10 @@ class DeltaBatches(DeltaStore):
             reduction.applied.deletes += gone
             reduction.applied.upserts += len(rows.values) - gone
         self._save_dead(entry, dead)
-        self._save_progress(entry, reduction)
+        moved = {stream: reduction.marks[stream] for stream in reduction.moved}
+        self._save_progress(entry, moved)
         self._state = entry.after
-        for stream in reduction.moved:
-            self._marks[stream] = reduction.marks[stream]
+        self._marks |= moved
         self._bury(dead)
 
     def _carry_out(self, entry: JournalEntry) -> None:
@@ -186,8 +197,11 @@ class DeltaBatches(DeltaStore):
             rows.set(each[:3], {"reason": each.reason, "value": each.value, "at": now})
         self._write_rows(entry, DEAD, rows)
 
-    def _save_progress(self, entry: JournalEntry, reduction: Reduction) -> None:
-        moved = {stream: reduction.marks[stream] for stream in reduction.moved}
+    def _save_progress(self, entry: JournalEntry, moved: Mapping[Stream, Mark]) -> None:
+        """Write into `_progress` what is noted and what has moved, where the entry says so."""
+        if PROGRESS.name not in entry.steps:
+            return
+        moved = {**entry.before.marks, **moved}
         if moved and self._has_all_marks:
             known = {stream: mark for stream, mark in self._marks.items() if mark is not None}
             known |= moved
@@ -200,6 +214,14 @@ class DeltaBatches(DeltaStore):
         for stream, (epoch, sequence) in moved.items():
             rows.set(stream, {"sequence": sequence, "epoch": epoch})
         self._write_rows(entry, PROGRESS, rows)
+
+    def _save_marks(self) -> None:
+        """Let `_progress` have what only the journal has. Raises VersionConflict."""
+        if self._state.marks:
+            entry = self._begin(BatchPlan((), False, None, {}, 0), None)
+            self._save_progress(entry, {})
+            self._marks |= self._state.marks
+            self._state = entry.after
 
     def _remove(self, places: Sequence[Place]) -> None:
         """Remove dead records; see `Sink.remove_dead`."""

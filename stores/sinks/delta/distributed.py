@@ -94,6 +94,7 @@ class DistributedBatches(DeltaBatches):
         with self._looked():
             if batch is not None:
                 check_batch(batch, self._last_batch(batch.query))
+            self._save_marks()  # since tasks go by what the table says
             with self._folded(frame) as (staged, parts):
                 return self._write_parts(staged, parts, batch, on_dead)
 
@@ -144,7 +145,8 @@ class DistributedBatches(DeltaBatches):
         }
         dead = self._to_bury((each for part in parts for each in part.dead), on_dead)
         moved = any(part.moved for part in parts)
-        plan = BatchPlan(list(plans), bool(dead), moved, positions, applied.records)
+        streams = None if moved else dict[Stream, Mark]()
+        plan = BatchPlan(list(plans), bool(dead), streams, positions, applied.records)
         entry = self._begin(plan, batch)
         for name in names:
             self._write_staged(entry, schema[name], staged, plans[name])

@@ -4,6 +4,9 @@ Before a batch writes anything, an entry says which tables it will write, in ord
 store is before and after it. Each table is written in one commit that carries the entry's version,
 so that it can be seen which of them a batch that was cut off has written. The last table's commit
 is what makes the batch count.
+
+How far streams are is in the table `_progress`, and of small batches only in the entries until
+there is enough to write: a commit takes longer than such a batch's rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from stores.sinks.decoding import Mark, Stream
 from stores.sinks.records import OutputRecord, Position
 
 Partition = tuple[str, int]
@@ -26,19 +30,20 @@ class StoreState:
 
     positions: of the partitions. batches: query → (number, time, records) of its last batch.
     ahead: table → how far the table is, where that is further than the positions, because of a
-    batch that was cut off.
+    batch that was cut off. marks: of streams that are further than the table `_progress`.
     """
 
     positions: Mapping[Partition, Position] = field(default_factory=dict)
     batches: Mapping[str, tuple[int, str, int]] = field(default_factory=dict)
     ahead: Mapping[str, Ends] = field(default_factory=dict)
+    marks: Mapping[Stream, Mark] = field(default_factory=dict)
 
     def moved(
         self, positions: Mapping[Partition, Position], batch: Mapping[str, tuple[int, str, int]]
     ) -> "StoreState":
         """The state after a batch that left some partitions at these positions."""
         merged = {**self.positions, **positions}
-        state = StoreState(merged, {**self.batches, **batch}, self.ahead)
+        state = replace(self, positions=merged, batches={**self.batches, **batch})
         return replace(state, ahead=state._still_ahead(self.ahead))
 
     def cut_off(self, written: Sequence[str], after: "StoreState") -> "StoreState":
@@ -59,7 +64,7 @@ class StoreState:
             table: {at: end for at, end in ends.items() if at[0] not in topics}
             for table, ends in self.ahead.items()
         }
-        return StoreState({**kept, **new}, self.batches, ahead)
+        return replace(self, positions={**kept, **new}, ahead=ahead)
 
     def _still_ahead(self, ahead: Mapping[str, Ends]) -> dict[str, Ends]:
         found: dict[str, Ends] = {}
@@ -158,6 +163,7 @@ def _encoded(state: StoreState) -> dict[str, Any]:
         "ahead": {
             table: [(*at, end) for at, end in ends.items()] for table, ends in state.ahead.items()
         },
+        "marks": [(*stream, *mark) for stream, mark in state.marks.items()],
     }
 
 
@@ -170,4 +176,5 @@ def _decoded(kept: Mapping[str, Any]) -> StoreState:
             table: {(topic, partition): end for topic, partition, end in ends}
             for table, ends in kept["ahead"].items()
         },
+        {(*stream,): (epoch, sequence) for *stream, epoch, sequence in kept.get("marks", ())},
     )

@@ -178,8 +178,10 @@ class DeltaSink(DistributedBatches):
             raise StoreError(f"shadow tables {shadow!r} are not there to switch to")
         with DeltaSink(self.folder, (), shadow, self._tables.spark) as there:
             there._wait("the shadow", "let it go on before it is switched to")
+            there._written_by(there._save_noted)
             positions, tables = there.progress(), sorted(there._schema)
         switch = Switch(shadow, list(topics), tables)
+        self._written_by(self._save_noted)
         with self._errors(), self._looked():
             self._wait("the store", "let its materializer go on")
             version = self._entry.version + 1
@@ -230,6 +232,11 @@ class DeltaSink(DistributedBatches):
     def close(self) -> None:
         """Let what goes on in the background end; nothing is open."""
         self._tables.wait()
+
+    def _save_noted(self) -> None:
+        with self._looked():
+            self._wait("the store", "let its materializer go on")  # or its batch would be lost
+            self._save_marks()
 
     def __enter__(self) -> Self:
         return self

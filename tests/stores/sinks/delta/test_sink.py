@@ -75,8 +75,18 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     )
     written = DeltaOwn.written
 
+    test_progress_is_noted = DeltaOwn.test_progress_is_noted_until_there_is_enough_of_it
+    test_a_batch_that_changes_no_row = DeltaOwn.test_a_batch_that_changes_no_row_counts
+
     def test_a_crash_before_the_last_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.write_progress(monkeypatch)
         self.crash_at_any_step("before", monkeypatch)
+
+    def test_a_crash_behind_rows_whose_progress_is_noted(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(type(self), "steps", ("_begin", "_save_dead"))
+        self.crash_at_any_step("after", monkeypatch)
 
     def test_a_switch_that_was_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The live table is kept as the old one already, and is to stay that one.

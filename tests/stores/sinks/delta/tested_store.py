@@ -67,8 +67,13 @@ class DeltaStore(StoreUnderTest):
             return None
         return self.spark.read.format("delta").load(str(self.folder / folder))
 
+    def write_progress(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let `_progress` be written by every batch, rather than noted in the journal."""
+        monkeypatch.setattr("stores.sinks.delta.batches.NOTED_MARKS", 0)
+
     def cut_a_switch_off(self, commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Cut a switch off behind so many commits, and see that it is carried out."""
+        self.write_progress(monkeypatch)
         monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
         self.apply(order(0, 1, state="live"), (TOPIC, 0, 1, b"dead"))
         with self.open([ORDERS], "next") as shadow:
@@ -112,12 +117,27 @@ class DeltaOwn(DeltaStore):
             assert sink.apply(records).dead == 1
             assert list(sink.rows("t")) == [{"id": 1, "n": big, "inferred": 1.0}]
 
-    def test_progress_can_be_queried(self) -> None:
+    @pytest.mark.parametrize(("name", "bound"), [("NOTED_MARKS", 1), ("NOTED_BATCHES", 3)])
+    def test_progress_is_noted_until_there_is_enough_of_it(
+        self, name: str, bound: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(f"stores.sinks.delta.batches.{name}", bound)
+        for at in range(2):
+            self.apply(order(at, 9 + at))
+            assert self.read("_progress") is None
+        assert self.apply(order(2, 9)).duplicates == 1  # of entry 3
+        self.apply((TOPIC, 0, 3, value("b", 1, upsert("orders", {"id": 2}))))
+        rows = self.read("_progress").select("stream", "sequence", "epoch").collect()
+        there = [("a", 10, 0), ("b", 1, 0)]
+        assert sorted(map(tuple, rows)) == (there if name == "NOTED_MARKS" else there[:1])
+        assert self.apply(order(4, 10), order(5, 11)).applied == 1
+
+    def test_a_batch_that_changes_no_row_counts(self) -> None:
+        self.apply(order(0, 1))
+        self.apply((TOPIC, 0, 1, value("a", 2, delete("orders", {"id": 77}))))
         with self.open([ORDERS]) as sink:
-            sink.apply([order(0, 4), order(1, 9)], Batch("q", 0))
-        assert [tuple(row) for row in self.read("_progress").collect()] == [
-            (TOPIC, "orders", "a", 9, 0)
-        ]
+            assert sink.progress() == [Position(TOPIC, 0, 2, applied=2)]
+            assert sink.apply([order(2, 2)]).duplicates == 1
 
     def test_progress_of_many_streams_is_kept_as_that_of_few(
         self, monkeypatch: pytest.MonkeyPatch
@@ -127,6 +147,7 @@ class DeltaOwn(DeltaStore):
         def of(stream: str, offset: int, sequence: int) -> Any:
             return TOPIC, 0, offset, value(stream, sequence, upsert("t", {"s": stream}, n=sequence))
 
+        self.write_progress(monkeypatch)
         monkeypatch.setattr("stores.sinks.delta.batches.FEW_STREAMS", 2)
         for at, stream in enumerate("abcd"):
             self.apply(of(stream, 2 * at, 1), of("a", 2 * at + 1, at + 2))
@@ -143,15 +164,20 @@ class DeltaOwn(DeltaStore):
         commits = list((self.folder / "orders" / "_delta_log").glob("*.json"))
         assert len(commits) == 1 + 3
 
-    def test_a_journal_that_was_deleted_loses_no_batch(self) -> None:
-        self.apply(order(0, 1, state="new"))
+    def test_a_journal_that_was_deleted_loses_no_batch(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            self.write_progress(patch)
+            self.apply(order(0, 1, state="new"))
         self.apply(order(1, 2, state="paid"))
         with self.open([ORDERS]) as sink:
             assert "_journal" in sink.forgetting(TOPIC)
         for file in (self.folder / "_journal").iterdir():
             file.unlink()
         done = self.apply(order(0, 1), order(1, 2), order(2, 3, state="sent"))
-        assert (done.duplicates, done.applied) == (2, 1)
+        # What only the journal knew to be there is applied again, and comes to the same.
+        assert (done.duplicates, done.applied) == (1, 2)
         assert self.rows("orders") == {(1,): {"state": "sent"}}
 
     def test_a_journal_that_is_damaged_is_told(self) -> None:
@@ -204,6 +230,7 @@ class DeltaOwn(DeltaStore):
         assert self.rows("orders") == {(1,): {"state": "shadow", "total": 1.0}}
 
     def test_a_batch_in_hand_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.write_progress(monkeypatch)
         monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.3)
         with self.open([ORDERS], "next") as shadow:
             shadow.apply([order(0, 1)])
@@ -306,6 +333,7 @@ class DeltaOwn(DeltaStore):
             both = [upsert(table, {"n": offset}, at=offset) for table in ("one", "other")]
             return TOPIC, 0, offset, value("a", offset, *both)
 
+        self.write_progress(monkeypatch)
         for cut, steps in enumerate(("run", "run", "replace")):
             with self.open() as sink, monkeypatch.context() as patch:
                 crash = _Cut(cut if steps == "run" else 0)

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from stores.db.advisory_locks import ReadStoreLock
-from stores.sinks import Batch, DeclaredTable, OutputRecord, Position
-from stores.sinks.contract import ORDERS, TOPIC, delete, order, upsert, value
+from stores.sinks import Batch, DeclaredTable, Position
+from stores.sinks.contract import ORDERS, TOPIC, order, upsert, value
 from stores.sinks.contract.dead import DeadContract
 from stores.sinks.contract.epochs import EpochsContract
 from stores.sinks.contract.fold import FoldContract
@@ -22,6 +22,7 @@ from stores.sinks.distributed import Fold, FoldedPart, NotDistributed
 from stores.sinks.sql.postgres import PostgresSink
 from stores.sinks.sql.postgres_staging import PostgresTransaction
 from tests.forked import context
+from tests.stores.sinks.parts import PartsContract, batch
 from tests.stores.sinks.sql.distributed import DistributedPostgresSink, in_parts
 
 pytestmark = pytest.mark.integration
@@ -35,7 +36,13 @@ CUTS = (
 
 
 class TestDistributedPostgresSink(
-    RowsContract, OnceContract, EpochsContract, DeadContract, FoldContract, TypesContract
+    PartsContract,
+    RowsContract,
+    OnceContract,
+    EpochsContract,
+    DeadContract,
+    FoldContract,
+    TypesContract,
 ):
     stepping = PostgresTransaction
     steps = STEPS
@@ -55,33 +62,6 @@ class TestDistributedPostgresSink(
         with psycopg.connect(self.url) as connection:
             connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 
-    def test_plain_batches_are_folded_part_by_part(self) -> None:
-        with self.open([ORDERS]) as sink:
-            done = sink.apply(_batch(0), Batch("q", 0))
-            assert (done.applied, done.dead, done.upserts, done.deletes) == (4, 1, 4, 1)
-            assert sink.apply(_batch(0), Batch("q", 0)).replayed == 5
-            assert sink.reasons == ()
-            assert sink.last_batch("q") == 0
-            assert [(p.partition, p.next_offset) for p in sink.progress()] == [(0, 4), (1, 1)]
-        assert self.rows("orders") == {(2,): {"state": "0"}, (3,): {"state": "0"}, (4,): {}}
-        assert [row[2] for row in self.dead()] == [3]
-        assert _staged(self.url) == []
-
-    def test_a_row_that_two_parts_write_is_as_the_last_one_left_it(self) -> None:
-        one, other = (
-            upsert("orders", {"id": 1}, state="one"),
-            upsert("orders", {"id": 1}, total=2.0),
-        )
-        with self.open([ORDERS]) as sink:
-            sink.apply([(TOPIC, 0, 0, value("a", 1, one)), (TOPIC, 1, 0, value("b", 1, other))])
-            assert list(sink.rows("orders")) == [{"id": 1, "state": "one", "total": 2.0}]
-            gone = delete("orders", {"id": 1})
-            sink.apply([(TOPIC, 0, 1, value("a", 2, gone)), (TOPIC, 1, 1, value("b", 2, other))])
-            assert list(sink.rows("orders")) == [{"id": 1, "total": 2.0}]
-            sink.apply([(TOPIC, 0, 2, value("a", 3, one)), (TOPIC, 1, 2, value("b", 3, gone))])
-            assert list(sink.rows("orders")) == []
-            assert sink.reasons == ()
-
     def test_what_is_not_plain_is_left_to_the_driver(self) -> None:
         with self.open([ORDERS]) as sink:
             sink.apply([order(0, 1, new="column")])
@@ -94,13 +74,13 @@ class TestDistributedPostgresSink(
             assert [(p.applied, p.duplicates) for p in sink.progress()] == [(3, 0), (2, 0)]
 
     def test_a_writer_that_is_behind_changes_nothing(self) -> None:
-        first, batch = _batch(0), _batch(1)
+        first, second = batch(0), batch(1)
         with self.open([ORDERS]) as sink, self.open([ORDERS]) as other:
             sink.apply(first)
 
             def overtaken(fold: Fold) -> list[FoldedPart]:
-                parts = in_parts(batch)(fold)
-                assert other.apply(batch).applied == 4
+                parts = in_parts(second)(fold)
+                assert other.apply(second).applied == 4
                 return parts
 
             with pytest.raises(NotDistributed, match="another writer was faster"):
@@ -131,14 +111,14 @@ class TestDistributedPostgresSink(
         with self.open([ORDERS]) as sink:
 
             def again(fold: Fold) -> list[FoldedPart]:
-                assert in_parts(_batch(0))(fold)  # whose answer is lost
+                assert in_parts(batch(0))(fold)  # whose answer is lost
                 process = context.Process(target=_killed, args=(fold,))
                 process.start()
                 process.join(120)
                 assert process.exitcode == -signal.SIGKILL
                 assert _staged(self.url)
                 with self.open([ORDERS]):  # A process that opens the store leaves them alone.
-                    return in_parts(_batch(0))(fold)
+                    return in_parts(batch(0))(fold)
 
             assert sink.apply_distributed(again).applied == 4
             assert _staged(self.url) == []
@@ -162,8 +142,8 @@ def test_a_driver_killed_at_any_step_leaves_a_batch_whole_or_not_there(database:
         _wait_for_writers(database)
         with DistributedPostgresSink(database, [ORDERS]) as sink:
             assert _staged(database) == [], (step, when)
-            assert sink.last_batch("query") == (number - 1 if number else None), (step, when)
-            assert sink.apply(_batch(number), Batch("query", number)).applied == 4
+            assert sink.lastbatch("query") == (number - 1 if number else None), (step, when)
+            assert sink.apply(batch(number), Batch("query", number)).applied == 4
             assert sink.reasons == ()
             assert sink.progress() == [
                 Position(TOPIC, 0, 4 * number + 4, applied=3 * number + 3, dead=number + 1),
@@ -171,22 +151,6 @@ def test_a_driver_killed_at_any_step_leaves_a_batch_whole_or_not_there(database:
             ]
             states = [row.get("state") for row in sink.rows("orders")]
             assert states == [f"{number}", f"{number}", None]
-
-
-def _batch(number: int) -> list[OutputRecord]:
-    """An upsert, a delete of its row, two streams, a record that is dead."""
-    state = f"{number}"
-    changes = [
-        [upsert("orders", {"id": 1}, state=state), upsert("orders", {"id": 2}, state=state)],
-        [delete("orders", {"id": 1}), upsert("orders", {"id": 4})],
-    ]
-    bodies = [value("a", 2 * number + at, *each) for at, each in enumerate(changes)]
-    records = [*bodies, value("b", number, upsert("orders", {"id": 3}, state=state)), b"dead"]
-    more = value("c", number, upsert("orders", {"id": 3}, state=state))
-    return [
-        (TOPIC, 1, number, more),
-        *((TOPIC, 0, 4 * number + at, body) for at, body in enumerate(records)),
-    ]
 
 
 def _apply(url: str, step: str, when: str, number: int) -> None:
@@ -199,18 +163,18 @@ def _apply(url: str, step: str, when: str, number: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     setattr(PostgresTransaction, step, killed)
-    sink.apply_distributed(in_parts(_batch(number)), Batch("query", number))
+    sink.apply_distributed(in_parts(batch(number)), Batch("query", number))
 
 
 def _killed(fold: Fold) -> None:
     """Fold a part, and die when half of it is staged."""
     step = "save_streams"
     setattr(PostgresTransaction, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    fold(_batch(0))
+    fold(batch(0))
 
 
 def _interrupted(fold: Fold) -> list[FoldedPart]:
-    in_parts(_batch(1))(fold)
+    in_parts(batch(1))(fold)
     raise KeyboardInterrupt
 
 
