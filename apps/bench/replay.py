@@ -21,7 +21,7 @@ from bench.engine import broker_of
 from bench.options import Options
 from bench.report import Grid, machine_grid, number
 from checkout.postgres import Postgres
-from sequitur.replay.capture import finder, inbound
+from sequitur.replay.capture import inbound
 from sequitur.replay.content import Contents
 from sequitur.replay.replay_file import ReplayFile
 from stores.replay import CapturedMessage, Query, ReplayLog
@@ -29,11 +29,13 @@ from stores.replay.capture import TopicCapture
 from stores.replay.replay_state import ReplayAction, ReplayState
 from stores.replay.replaying import Replaying
 from stores.replay.replays import ReplayRequest, Replays
+from stores.replay.writing import PERIOD
 from stores.segments.transports.kafka import KafkaOutbound
+from topology.model.collector import collect_seldom
 
 SIZE, BATCH, PARTITIONS, PLANES = 500, 5_000, 4, 4_000
-CAPTURED = 200_000
-"""Messages, at most, that are captured from Kafka."""
+REPLAYED = 200_000
+"""Messages, at most, that are replayed; of those captured from Kafka one ends a period."""
 INGEST, COUNT, COUNTED = 37_500, 1.0, 10_000_000
 """Goals: messages a second, at least, on one core; seconds of a count of so many, below."""
 PARTS = 5
@@ -49,6 +51,7 @@ QUERIES: Mapping[str, dict[str, Any]] = {
 
 def run(options: Options, console: Console) -> int:
     """Returns the exit status."""
+    collect_seldom()  # as the processes do that capture and replay
     before = machine.load()
     with (
         broker_of(options, console) as broker,
@@ -121,9 +124,9 @@ def _measured(
         found[name] = _seconds(lambda query=query: log.count(query))  # type: ignore[misc]
     found["first"] = _seconds(lambda: log.page(Query(), 100))
     found["deep"] = _seconds(lambda: log.page(Query(after=count - 100), 100))
-    captured = _captured(file, log, broker, min(count, CAPTURED), used)
+    captured = _captured(file, log, broker, min(count, PERIOD), used)
     found["kafka"], found["kafka cpu"] = asyncio.run(captured)
-    found["replay"] = asyncio.run(_replayed(log, broker, min(count, CAPTURED)))
+    found["replay"] = asyncio.run(_replayed(log, broker, min(count, REPLAYED)))
     log.engine.dispose()
     console.print(f"{url.partition(':')[0]}: {found['rate']:,.0f}/s into the log")
     return found
@@ -208,7 +211,7 @@ async def _captured(
     cluster.create({topic: PARTITIONS})
     cluster.fill(topic, messages())
     reading = inbound(topic, {"bootstrap_servers": broker})
-    work = TopicCapture(log, reading, finder(Contents(file, topic)), site="ewr")
+    work = TopicCapture(log, reading, Contents(file, topic).find, site="ewr")
     begun, before = 0.0, time.process_time() + used()
     while work.counts["captured"] < count:
         await work.step(5)
@@ -243,8 +246,8 @@ _HEAD = f"""# Benchmarks of replaying
 sequence and two fields ({PLANES:,} texts, and numbers) are columns with indexes. Batches of
 {BATCH:,} messages are appended to the replay log, each in a synced transaction; then messages are
 counted and pages are read, the median of five, in one process. Captured from Kafka is all of it:
-consumed, fields found in the content, appended to the log that is that large already; with the
-index and tallies of a period, where one ends. Replayed is
+consumed, fields found in the content, appended to the log that is that large already:
+{PERIOD:,} messages, one of which ends a period, with its indexes and tallies. Replayed is
 all of it: read, published page by page in transactions, its progress kept. Seconds of CPU are
 those of this process and of the database server. Servers and
 broker have the same cores as what is measured, and so has whatever else the machine does: the

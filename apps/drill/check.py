@@ -1,7 +1,7 @@
 """What is at a site, and whether that is each movement once."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,30 @@ def before_return(
                 f"{len(said - missing)} are there although it had"
             )
     return wrong
+
+
+def behind_loss(lost: Iterable[Movement], site: There) -> set[str]:
+    """The aircraft of which something waits at a site for one of these that it has not got."""
+    last = dict[str, int]()
+    for tail, number in site.movements:
+        last[tail] = max(number, last.get(tail, 0))
+    return {
+        tail
+        for tail, number in lost
+        if number < last.get(tail, 0) and (tail, number) not in site.movements
+    }
+
+
+def loss_shown(gaps: Mapping[str, set[str]], views: Mapping[str, View]) -> list[str]:
+    """What is wrong in how the views show a loss. gaps: site → the aircraft that wait for it."""
+    if not any(gaps.values()):
+        return ["the loss makes no gap in any view: give more --events, or a lower --rate"]
+    return [
+        f"the view at {name}: {len(hidden)} aircraft do not wait, {min(hidden)} among them, "
+        "though something before is lost"
+        for name, each in gaps.items()
+        if (hidden := each - views[name].waits())
+    ]
 
 
 def at_the_end(traffic: Traffic, have: dict[str, There], views: dict[str, View]) -> list[str]:

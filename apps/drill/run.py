@@ -15,7 +15,15 @@ from typing import Any, Literal
 import orjson
 from aiokafka.admin import NewTopic
 
-from drill.check import There, acked, at_the_end, before_return, there
+from drill.check import (
+    There,
+    acked,
+    at_the_end,
+    before_return,
+    behind_loss,
+    loss_shown,
+    there,
+)
 from drill.processes import PARTITIONS, DrillFailed, Processes
 from drill.publish import published
 from drill.traffic import AIRPORTS, Traffic, write_traffic
@@ -103,13 +111,14 @@ class Round:
         lost = await self._lose(draw)
         self._phase = f"{LOST} lost"
         await asyncio.sleep(draw.uniform(1, 3))
+        wrong = await self._gaps_shown(views, traffic)
         why = ("--reason", "drill")
         epoch = 2 * self.number
         self.say(await self._at.command("takeover", OTHERS[0], LOST, f"--epoch={epoch - 1}", *why))
         self._phase = "taken over"
         have = {name: await self._routed(name) for name in OTHERS}
         known = acked(self._at.file(f"{LOST}.acked"))
-        wrong = before_return(self.copies, known, lost, have)
+        wrong += before_return(self.copies, known, lost, have)
         missing = {name: len(set(known.values()) - set(have[name].movements)) for name in OTHERS}
         self.say(f"  {len(known):,} were acknowledged at {LOST}; missing of them: {missing}")
         await asyncio.sleep(draw.uniform(1, 3))
@@ -149,6 +158,24 @@ class Round:
             self._at.children[f"{LOST}-{each}"].kill()
         await asyncio.to_thread(self.brokers[LOST].kill)
         return lost
+
+    async def _gaps_shown(self, views: dict[str, View], traffic: Traffic) -> list[str]:
+        """What is wrong in how the views show the loss; they are given time to do so."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            gaps = {
+                name: behind_loss(
+                    traffic.of[LOST],
+                    await there(self.sites[name], self._at.routed, self._at.topic),
+                )
+                for name in OTHERS
+            }
+            wrong = loss_shown(gaps, views)
+            if not wrong or time.monotonic() > deadline:
+                each = ", ".join(f"{name} {len(found)}" for name, found in gaps.items())
+                self.say(f"  aircraft that wait for what is lost: {each}")
+                return wrong
+            await asyncio.sleep(0.5)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _PATIENCE

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from sequitur.flights.movements import Messages, movements, source_table
 
 AIRPORTS = {"newark": "EWR", "kennedy": "JFK", "laguardia": "LGA"}
@@ -39,5 +41,10 @@ def write_traffic(events: int, rate: float, folder: Path) -> Traffic:
             for n, (tail, number) in zip(rows, own, strict=True):
                 file.write(f"{n / rate:.4f}\t{tail}\t{number}\t".encode() + messages[n] + b"\n")
         found[site] = own
-    airports = moves.assign(origin=origins).groupby("tail")["origin"].nunique()
-    return Traffic(found, len(airports), int((airports > 1).sum()))
+    return Traffic(found, *aircraft_of(moves.assign(origin=origins)))
+
+
+def aircraft_of(flights: pd.DataFrame) -> tuple[int, int]:
+    """How many aircraft there are, by `tail`, and how many of them use several airports."""
+    airports = flights.groupby("tail")["origin"].nunique()
+    return len(airports), int((airports > 1).sum())

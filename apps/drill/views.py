@@ -47,11 +47,15 @@ class View:
         """Events that wait behind a gap."""
         return sum(each.waiting for each in self._progress.values() if isinstance(each, Progress))
 
+    def waits(self) -> set[str]:
+        """The aircraft that wait behind a gap."""
+        every = self._progress.items()
+        return {name for name, each in every if isinstance(each, Progress) and each.waiting}
+
     @property
     def gaps(self) -> int:
-        """Streams that wait."""
-        every = self._progress.values()
-        return sum(isinstance(each, Progress) and each.waiting > 0 for each in every)
+        """How many wait."""
+        return len(self.waits())
 
     def last(self) -> dict[str, int]:
         """Aircraft → the last movement that was released."""

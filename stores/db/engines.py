@@ -1,5 +1,6 @@
 """SQLAlchemy engines by URL, as message logs and inboxes use them."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,11 @@ def open_engine(url: str, **settings: Any) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _settings(connection: Any, _: Any) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+        except sqlite3.DatabaseError as error:  # which says nothing of where
+            error.args = (f"{parsed.database}: {error}",)
+            raise
 
     return engine

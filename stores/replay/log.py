@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from stores.db.advisory_locks import AdvisoryLock
 from stores.db.dialect import begin_writing, insert
-from stores.db.missing_tables import create_missing
+from stores.db.missing_tables import add_missing_column, create_missing
 from stores.replay.conditions import matching, may_have
 from stores.replay.errors import ReplayError
 from stores.replay.message import CapturedMessage, FieldKind
@@ -22,6 +22,7 @@ from stores.replay.retention import Hole, holes, note_lost, retain
 from stores.replay.tables import (
     END,
     METADATA,
+    PERIODS,
     POSITIONS,
     SOURCES,
     Period,
@@ -81,6 +82,7 @@ class ReplayLog:
         with self.engine.begin() as connection:
             begin_writing(connection)
             create_missing(connection, METADATA, AdvisoryLock.REPLAY)
+            add_missing_column(connection, PERIODS.c.size, "0", AdvisoryLock.REPLAY)
             line = insert(connection, END).values(one=1, id=0)
             connection.execute(line.on_conflict_do_nothing())
 
@@ -189,14 +191,14 @@ class ReplayLog:
         """
         total = 0
         with self._reading(query) as (connection, found, fitted, limit):
+            known = tallied(connection, found, fitted, limit)
             for period, behind in found:
-                limit.begin_statement()
-                known = tallied(connection, period, fitted, behind)
-                if known is None:
+                if period.number not in known:
+                    limit.begin_statement()
                     condition = matching(period, fitted, behind, self._postgres)
                     asked = select(func.count()).select_from(period.table).where(condition)
-                    known = connection.execute(asked).scalar_one()
-                total += known
+                    total += connection.execute(asked).scalar_one()
+        total += sum(known.values())
         return total
 
     def page(self, query: Query, limit: int = 100, *, content: bool = True) -> Page:

@@ -171,6 +171,12 @@ def _whole(value: object) -> int:
     return value
 
 
+def _partition(value: object) -> int:
+    if (number := _whole(value)) >= 2**31:
+        raise ValueError(value)
+    return number
+
+
 def _listed(value: object) -> Sequence[Any]:
     if not isinstance(value, list | tuple) or len(value) > _MOST:
         raise TypeError(value)
@@ -213,7 +219,7 @@ def _conditions(value: object) -> tuple[Condition, ...]:
 def _offsets(value: Any) -> Offsets:
     _names([*value])
     return {
-        _text(topic): {_whole(int(number)): _ends(ends) for number, ends in parts.items()}
+        _text(topic): {_partition(int(number)): _ends(ends) for number, ends in parts.items()}
         for topic, parts in value.items()
     }
 
@@ -236,7 +242,7 @@ def _or_none(read: Any) -> Any:
 _READERS: Mapping[str, Any] = {
     "topics": _names,
     "sites": _names,
-    "partitions": lambda value: tuple(map(_whole, _listed(value))),
+    "partitions": lambda value: tuple(map(_partition, _listed(value))),
     "since": _or_none(_seconds),
     "until": _or_none(_seconds),
     "streams": _texts,

@@ -57,6 +57,7 @@ def retain(engine: Engine, seconds: float, dry_run: bool, at_most: int | None = 
 
     Raises:
         ReplayError: somebody reads what is to go, and does not end; what is told as gone is gone.
+        SQLAlchemyError: the database cannot do it now; likewise.
     """
     with engine.connect() as connection:
         now: int = connection.execute(select(Now())).scalar_one()
@@ -68,10 +69,14 @@ def retain(engine: Engine, seconds: float, dry_run: bool, at_most: int | None = 
             "when what came after them does",
             *(ahead, now),
         )
-    gone = list[Hole]()
-    for at, period in enumerate(there[:-1]):
-        # By the earliest of those that follow: a clock may have been ahead for a while.
-        if min(each.begun for each in there[at + 1 :]) >= now - round(seconds * 1000):
+    gone, latest = list[Hole](), 0
+    for at, period in enumerate(there):
+        if period.begun <= now:
+            latest = max(latest, period.begun)
+        # A clock may have been ahead, or behind, for a while: what began then ends nothing.
+        ends = (each.begun for each in there[at + 1 :] if latest <= each.begun <= now)
+        ended = next(ends, None)
+        if ended is None or ended >= now - round(seconds * 1000):
             continue
         with engine.connect() as connection:
             found = _messages_of(connection, period)
@@ -142,6 +147,8 @@ def _drop(engine: Engine, period: Period, found: list[Hole], now: int) -> bool:
                 connection.execute(delete(table).filter_by(period=period.number))
             connection.execute(DropTable(period.table))
     except OperationalError as error:
+        if "lock" not in str(error.orig):  # a disk that is full, say
+            raise
         raise ReplayError(
             f"period {period.number} of the log is being read, and stays for now: try again"
         ) from error

@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     Float,
     Index,
@@ -43,6 +44,7 @@ PERIODS = Table(
     Column("messages", BigInteger, nullable=False),
     Column("lowest_time", BigInteger),
     Column("highest_time", BigInteger),
+    Column("size", BigInteger, nullable=False, server_default="0"),
 )
 END = Table(
     "sequitur_replay_end",
@@ -131,6 +133,7 @@ class Period:
         messages: how many it has.
         lowest_time: the lowest time of its records, in milliseconds; None: it is empty.
         highest_time: the highest one.
+        size: bytes of its messages' contents.
     """
 
     number: int
@@ -141,6 +144,7 @@ class Period:
     messages: int
     lowest_time: int | None
     highest_time: int | None
+    size: int = 0
 
     @property
     def table(self) -> Table:
@@ -148,9 +152,15 @@ class Period:
         return _messages(self.number, tuple((each, self.fields[each]) for each in self.fields))
 
 
-def periods(connection: Connection) -> list[Period]:
-    """Read the periods that there are, in order."""
-    found = connection.execute(select(PERIODS).order_by(PERIODS.c.number)).mappings()
+def periods(connection: Connection, *where: ColumnElement[bool]) -> list[Period]:
+    """Read the periods that there are, in order.
+
+    Args:
+        connection: to read by.
+        where: which ones; else all.
+    """
+    asked = select(PERIODS).where(*where).order_by(PERIODS.c.number)
+    found = connection.execute(asked).mappings()
     return [
         Period(
             **{
@@ -183,8 +193,9 @@ def _messages(number: int, declared: tuple[tuple[str, FieldKind], ...]) -> Table
         Column("size", BigInteger, nullable=False),
         Column("key", LargeBinary),
         Column("headers", LargeBinary, nullable=False),
-        Column("value", LargeBinary),
         *(Column(column_of(each), _TYPES[kind]) for each, kind in declared),
+        # Behind all that conditions ask of: SQLite reads what is large from one end.
+        Column("value", LargeBinary),
         # What counts reads indexes alone where vacuum has seen the pages.
         postgresql_with={"autovacuum_vacuum_insert_scale_factor": 0.02},
     )
@@ -227,8 +238,8 @@ def row_of(message: CapturedMessage, id: int, captured: int, period: Period) -> 
         0 if content is None else len(content),
         message.key,
         packed(message.headers),
-        content,
         *[kept_value(kind, given.get(name)) for name, kind in period.fields.items()],
+        content,
     )
 
 

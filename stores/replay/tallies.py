@@ -1,5 +1,6 @@
 """Tallies of a period that nobody writes to any more: a count takes from them what it can."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,11 +9,12 @@ from sqlalchemy.schema import CreateIndex
 
 from stores.replay.conditions import holds, matching, milliseconds
 from stores.replay.query import Comparison, Query
+from stores.replay.query_limit import QueryLimit
 from stores.replay.tables import TALLIES, TOTALS, Period, column_of
 
-_CHUNKS = 500
+_CHUNKS = 200
 """Of a field in a period, if the period has few topics; each has as many messages."""
-_ROWS, _FEWEST = 2_000, 8
+_ROWS, _FEWEST = 800, 8
 """Of a field in a period, at most, if its topics have all of its chunks; and chunks at least."""
 
 
@@ -54,37 +56,50 @@ def close_period(connection: Connection, period: Period) -> None:
         connection.execute(tallies.insert().from_select(tallies.c.keys(), rows))
 
 
-def tallied(connection: Connection, period: Period, query: Query, behind: int) -> int | None:
-    """How many messages of a period a query finds, where tallies say so; else None.
+def tallied(
+    connection: Connection, found: Sequence[tuple[Period, int]], query: Query, limit: QueryLimit
+) -> dict[int, int]:
+    """How many messages a query finds in the periods of which tallies say so, by their numbers.
 
     They do for whole periods, by topics and conditions on one field.
 
     Args:
         connection: that reads.
-        period: where it is counted.
+        found: the periods where it is counted, in order, and the ids behind them.
         query: its conditions have values of their fields' kinds.
-        behind: an id that all of the period are below.
+        limit: of the query.
+
+    Raises:
+        ReplayError: it takes too long, or a field had another kind then.
     """
-    fields = {each.field for each in query.where}
-    if len(fields) > 1 or not _asks_for_all(period, query, behind):
-        return None
+    negated = any(each.comparison is Comparison.NOT for each in query.where)
+    if len({each.field for each in query.where}) > 1 or (negated and len(query.where) > 1):
+        return {}
+    whole = [each for each in found if _asks_for_all(each[0], query, each[1])]
+    if not whole:
+        return {}
     of = TOTALS.c
     wanted = of.topic.in_(query.topics) if query.topics else and_(True)
     counted = func.sum(case((wanted, of.messages), else_=0))
-    topics, total = connection.execute(
-        select(func.count(), counted).where(of.period == period.number)
-    ).one()
-    if not topics:
-        return None  # it is written to
-    if not fields or not total:
-        return int(total)
-    if any(each.comparison is Comparison.NOT for each in query.where):
-        if len(query.where) > 1:
-            return None
-        (condition,) = query.where
-        equal = replace(query, where=(replace(condition, comparison=Comparison.IS),))
-        return int(total) - _with_field(connection, period, equal, behind)
-    return _with_field(connection, period, query, behind)
+    limit.begin_statement()
+    asked = select(of.period, counted).where(_among(of.period, whole)).group_by(of.period)
+    known: dict[int, int] = {number: int(total) for number, total in connection.execute(asked)}
+    whole = [each for each in whole if each[0].number in known]  # others are written to
+    totals = {period.number: known[period.number] for period, _ in whole}
+    if not query.where:
+        return totals
+    if negated:
+        equal = replace(query.where[0], comparison=Comparison.IS)
+        query = replace(query, where=(equal,))
+    some = [each for each in whole if totals[each[0].number]]
+    having = _with_field(connection, some, query, limit)
+    if negated:
+        return {number: total - having.get(number, 0) for number, total in totals.items()}
+    return dict.fromkeys(totals, 0) | having
+
+
+def _among(column: Any, whole: Sequence[tuple[Period, int]]) -> Any:
+    return column.between(whole[0][0].number, whole[-1][0].number)
 
 
 def _asks_for_all(period: Period, query: Query, behind: int) -> bool:
@@ -101,29 +116,43 @@ def _asks_for_all(period: Period, query: Query, behind: int) -> bool:
     )
 
 
-def _with_field(connection: Connection, period: Period, query: Query, behind: int) -> int:
+def _with_field(
+    connection: Connection, whole: Sequence[tuple[Period, int]], query: Query, limit: QueryLimit
+) -> dict[int, int]:
     """Sum the chunks all of whose values fit, and count in those of which some may."""
-    field = query.where[0].field
-    if field not in period.fields:
-        return 0
-    of = TALLIES[period.fields[field]].c
-    low, high = (
-        and_(*(holds(period, each, end) for each in query.where)) for end in (of.low, of.high)
-    )
-    whole = case((and_(low, high), 1), else_=0)
-    asked = select(
-        func.sum(whole * of.messages),
-        func.sum(case((and_(or_(low, high), whole == 0), 1), else_=0)),
-        func.min(case((whole == 1, of.low))),
-        func.max(case((whole == 1, of.high))),
-    ).where(of.period == period.number, of.field == field)
-    if query.topics:
-        asked = asked.where(of.topic.in_(query.topics))
-    total, cut, lowest, highest = connection.execute(asked).one()
-    value = period.table.c[column_of(field)]
-    condition = matching(period, query, behind, connection.dialect.name == "postgresql")
-    counting = select(func.count()).select_from(period.table).where(condition)
-    if not total:
-        return int(connection.execute(counting).scalar_one())
-    ends = (value < lowest, value > highest) if cut else ()
-    return int(total) + sum(connection.execute(counting.where(each)).scalar_one() for each in ends)
+    field, found = query.where[0].field, dict[int, int]()
+    for kind, tallies in TALLIES.items():
+        some = [each for each in whole if each[0].fields.get(field) is kind]
+        if not some:
+            continue
+        of = tallies.c
+        low, high = (
+            and_(*(holds(some[0][0], each, end) for each in query.where))
+            for end in (of.low, of.high)
+        )
+        fits = case((and_(low, high), 1), else_=0)
+        asked = select(
+            of.period,
+            func.sum(fits * of.messages),
+            func.sum(case((and_(or_(low, high), fits == 0), 1), else_=0)),
+            func.min(case((fits == 1, of.low))),
+            func.max(case((fits == 1, of.high))),
+        ).where(_among(of.period, some), of.field == field)
+        if query.topics:
+            asked = asked.where(of.topic.in_(query.topics))
+        limit.begin_statement()
+        sums = {row[0]: row[1:] for row in connection.execute(asked.group_by(of.period))}
+        for period, behind in some:
+            total, cut, lowest, highest = sums.get(period.number, (0, 0, None, None))
+            value = period.table.c[column_of(field)]
+            condition = matching(period, query, behind, connection.dialect.name == "postgresql")
+            counting = select(func.count()).select_from(period.table).where(condition)
+            asked_for = [counting]
+            if total:
+                ends = (value < lowest, value > highest) if cut else ()
+                asked_for = [counting.where(each) for each in ends]
+            found[period.number] = int(total or 0)
+            for each in asked_for:
+                limit.begin_statement()
+                found[period.number] += connection.execute(each).scalar_one()
+    return found

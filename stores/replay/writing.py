@@ -19,14 +19,19 @@ from stores.replay.tallies import close_period
 _DAY = 86_400_000
 _CACHE = 64 << 20
 """Bytes of memory for the pages of SQLite that a connection writes to."""
-PERIOD = 250_000
-"""Messages of a period; a batch may be beyond. What is asked of the last one reads all of it."""
+PERIOD = 100_000
+"""Messages of a period; a batch may be beyond. What is asked of the last one reads all of it.
+
+Who ends one has others wait until it is indexed; and each is a table that queries look into.
+"""
+SIZE = 1 << 29
+"""Bytes of its messages' contents, likewise."""
 _MOST = 50
 """Periods of a day that are there as fields differ."""
 _ROWS, _VALUES = 1_000, 32_000
 """Of one statement to SQLite, at most."""
-_TIME = 6
-"""The time's column."""
+_TIME, _SIZE = 6, 10
+"""Columns of rows."""
 _COPIED = {
     "BIGINT": "int8",
     "INTEGER": "int4",
@@ -75,7 +80,12 @@ def write(
     connection.execute(
         update(PERIODS)
         .where(PERIODS.c.number == period.number)
-        .values(messages=PERIODS.c.messages + len(messages), lowest_time=low, highest_time=high)
+        .values(
+            messages=PERIODS.c.messages + len(messages),
+            lowest_time=low,
+            highest_time=high,
+            size=PERIODS.c.size + sum(row[_SIZE] for row in rows),
+        )
     )
     return last
 
@@ -85,18 +95,20 @@ def _period(
 ) -> Period:
     """The period that messages go to from now on.
 
-    A new one begins with a day, with further fields, and when the last one has enough messages.
+    A new one begins with a day, with further fields, and when the last one is large enough.
 
     Several who write within a day share a period, which has the fields of all of them.
     """
-    there, day = periods(connection), now // _DAY
-    last = there[-1] if there else None
+    of, day = PERIODS.c, now // _DAY
+    newest = of.number == select(func.max(of.number)).scalar_subquery()
+    last = next(iter(periods(connection, newest)), None)
     # A clock that was a day ahead, or more, and is right again, begins a new one.
     fits = last is not None and day <= last.day <= day + 1
     if last is not None and fits:
-        if last.fields.items() >= fields.items() and last.messages < PERIOD:
+        room = last.messages < PERIOD and last.size < SIZE
+        if room and last.fields.items() >= fields.items():
             return last
-        today = [each.fields for each in there if each.day == last.day]
+        today = [each.fields for each in periods(connection, of.day == last.day)]
         if sum(one != other for one, other in pairwise(today)) >= _MOST:
             raise ReplayError(
                 "several who write this log declare their fields differently, time and again: "
@@ -109,7 +121,8 @@ def _period(
     number = max(last.number if last else 0, gone) + 1
     made = Period(number, day, now, first_id, fields, 0, None, None)
     kinds = orjson.dumps({name: kind.value for name, kind in fields.items()}).decode()
-    connection.execute(PERIODS.insert().values((number, day, now, first_id, kinds, 0, None, None)))
+    row = (number, day, now, first_id, kinds, 0, None, None, 0)
+    connection.execute(PERIODS.insert().values(row))
     connection.execute(CreateTable(made.table))
     return made
 

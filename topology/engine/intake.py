@@ -19,7 +19,8 @@ class IntakeCounts:
     often the partition waited for slower ones of its source. passed: how often it did not wait
     for one any longer; see `topology.engine.partition.alignment`. rules: the version of the rules
     that routed up to the offset, 0 where the processes do not agree on versions. parked: messages
-    that are set aside with their streams, at the offset.
+    that are set aside with their streams, at the offset. time: the records' time that the partition
+    has reached (ms), for workers that read other partitions of the source; 0 where nobody asks.
     """
 
     read: int = 0
@@ -29,6 +30,7 @@ class IntakeCounts:
     passed: int = 0
     rules: int = 0
     parked: int = 0
+    time: int = 0
 
     @property
     def events(self) -> int:

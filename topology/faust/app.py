@@ -1,6 +1,5 @@
 """Compile a topology to a Faust app, for the ordinary `faust` command line."""
 
-import gc
 import os
 import socket
 import time
@@ -27,12 +26,11 @@ from topology.faust.worker.watch import Watchdog
 from topology.faust.worker.watch.audit_report import audit_reporter
 from topology.faust.worker.watch.worker_pages import WorkerPages
 from topology.handler_process import home_of
+from topology.model.collector import collect_seldom
 
 STORES.aliases["sequitur"] = "topology.faust.worker.store:Store"
 
 HEARTBEAT = 1.0
-COLLECTOR = 50_000, 20, 100
-"""The thresholds of Python's garbage collector in a worker."""
 
 
 class App(faust.App):
@@ -72,11 +70,7 @@ class App(faust.App):
         Clock.now = time.monotonic
         self.watchdog = Watchdog(f"{socket.gethostname()}/{os.getpid()}", audit_reporter(self))
         self.watchdog.start()
-        # A batch makes tens of thousands of objects that live until it is committed and are in no
-        # cycle. With the default threshold the collector looks at each of them again and again,
-        # for a third of the time; what is there from the start it need never look at.
-        gc.freeze()
-        gc.set_threshold(*COLLECTOR)
+        collect_seldom()
         for topic in self.engine.topics:
             self.topics.add(self.topic(topic, key_type=bytes, value_type=bytes))
 

@@ -29,7 +29,8 @@ import org.apache.kafka.streams.state.Stores;
  *
  * <p>Besides the variables of every peer: HANDLER is `identity` (default: the bytes as they came)
  * or `upsert` (decode each event by Jackson and write one row change of view VIEW); THREADS;
- * CACHE, bytes of the stores' caches, which they have only where it is more than 0.
+ * CACHE, bytes of the stores' caches, which they have only where it is more than 0; COMMIT, ms
+ * between two commits (default: its own); LINGER, of its producer, ms.
  */
 public final class Resequence {
   private static final JsonFactory JSON = new JsonFactory();
@@ -180,7 +181,10 @@ public final class Resequence {
     settings.put("topology.optimization", "all");
     int cache = Integer.parseInt(environment.getOrDefault("CACHE", "0"));
     settings.put("statestore.cache.max.bytes", cache);
-    settings.put("producer.linger.ms", "20");
+    if (environment.containsKey("COMMIT")) {
+      settings.put("commit.interval.ms", environment.get("COMMIT"));
+    }
+    settings.put("producer.linger.ms", environment.getOrDefault("LINGER", "20"));
     settings.put("producer.batch.size", "262144");
     settings.put("max.poll.records", "5000");
 

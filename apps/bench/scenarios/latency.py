@@ -8,7 +8,8 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from bench.bench import FULL, Bench, Run, Wrong, sample
-from bench.peers.registry import SEQUITUR
+from bench.peers.peer import Peer
+from bench.peers.registry import KAFKA_STREAMS, SEQUITUR
 from bench.results import Sample, percentile
 from bench.scenarios.scenario import Column, Scenario
 
@@ -17,17 +18,30 @@ Key = tuple[int, int]
 Values = dict[str, float]
 
 STREAMS = 5000
-SECONDS = 20.0
-WARM = 0.2
+SECONDS = 30.0
+WARM = 0.5
 """The share at the start that does not count."""
 SILENCE = 15.0
 FALLBACK = 10_000
 """Events a second where the throughput has not been measured."""
 
 
+OURS = "Sequitur"
+STREAMS_100 = "Kafka Streams, commit interval 100 ms"
+STREAMS_10 = "Kafka Streams, commit interval 10 ms"
+CONTESTANTS: dict[str, tuple[Peer, dict[str, str]]] = {
+    OURS: (SEQUITUR, {}),
+    STREAMS_100: (KAFKA_STREAMS, {"COMMIT": "100", "LINGER": "0"}),
+    STREAMS_10: (KAFKA_STREAMS, {"COMMIT": "10", "LINGER": "0"}),
+}
+"""Subject → the peer, and settings of its environment: exactly once, for latency."""
+
+
 def run(bench: Bench) -> Iterator[Sample]:
-    """One stretch at the steady rate."""
-    yield sample("exactly once", lambda: measure(bench))
+    """One stretch at the steady rate for each."""
+    for subject, (peer, settings) in CONTESTANTS.items():
+        if peer.name in bench.peers:
+            yield sample(subject, lambda p=peer, s=settings: measure(bench, p, s))  # type: ignore[misc]
 
 
 def rate(bench: Bench) -> int:
@@ -37,7 +51,7 @@ def rate(bench: Bench) -> int:
     return bench.rate or (int(figure.median / 10) if figure else FALLBACK)
 
 
-def measure(bench: Bench) -> dict[str, float]:
+def measure(bench: Bench, peer: Peer, settings: dict[str, str]) -> dict[str, float]:
     """Send for a while; note when a reader of committed records has each event."""
     per_second = rate(bench)
     seconds = max(3.0, SECONDS * min(1.0, bench.events / FULL))
@@ -45,7 +59,7 @@ def measure(bench: Bench) -> dict[str, float]:
     with bench.run("exactly_once") as run:
         job = run.job
         bench.cluster.stamp_on_append(job.input)
-        run.start(SEQUITUR.command(), SEQUITUR.name)
+        run.start(peer.command(), peer.name, **settings)
         run.ready(1)
         arguments = (job.broker, job.input, per_second, seconds, STREAMS)
         command = [sys.executable, "-m", "bench.sender", *map(str, arguments)]
@@ -130,7 +144,8 @@ SCENARIO = Scenario(
     "At a tenth of the throughput measured above. The broker stamps events when it appends them to"
     " the input; a reader of committed records takes the time when it has them, so a transaction's"
     " commit and the way to the reader are in it. `p99 from sending` begins at the producer"
-    " (linger 5 ms) and ends there as well. Events come in order, so that none waits for another.",
+    " (linger 5 ms) and ends there as well. Events come in order, so that none waits for another."
+    " Kafka Streams has no linger here, for a record or for a transaction.",
     (
         Column("events/s", "rate"),
         Column("p50", "p50", 1),

@@ -15,7 +15,7 @@ from stores.view_state.rocksdb import RocksTable
 from topology import Emit, Event, Inspector, Record, Topology, key
 from topology.engine.state.short_waits import WaitLimits
 from topology.engine.stream_task import StreamTask
-from topology.faust.app import COLLECTOR
+from topology.model.collector import COLLECTOR
 from topology.sequencer.memory_budget import Budget
 
 SHAPES = ((1, 10), (1, 100), (1, 1_000), (1, 10_000), (100, 10), (10_000, 10))

@@ -166,7 +166,7 @@ def check_action(where: str, action: Action) -> None:
 
 
 def first_of(error: ValidationError) -> str:
-    """The first thing that is wrong in a file, for people."""
+    """The first thing that is wrong in a file or a request, and where, for people."""
     first: Any = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(str(each) for each in first["loc"])
-    return f"{printable(where, 200)}: {printable(first['msg'], 200)}"
+    return f"{printable(where, 200)}{': ' * bool(where)}{printable(first['msg'], 200)}"

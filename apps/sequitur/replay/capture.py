@@ -14,17 +14,16 @@ from aiokafka.errors import KafkaError
 from prometheus_client import Histogram
 from sqlalchemy.exc import SQLAlchemyError
 
-from sequitur.replay.content import Contents, Found
+from sequitur.replay.content import Contents
 from sequitur.replay.replay_file import ReplayFile
 from stores.db.urls import said
 from stores.replay import ReplayError, ReplayLog
 from stores.replay.capture import TopicCapture, capture_leases
-from stores.segments import InboundMessage, SegmentError
+from stores.segments import SegmentError
 from stores.segments.transports.kafka import KafkaInbound
 from stores.sites.site import Site
 from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.errors import DeclarationError
-from topology.model.event import Record
 from topology.model.printable import printable
 
 logger = logging.getLogger("replay")
@@ -100,7 +99,7 @@ class Capture:
         work = TopicCapture(
             log,
             inbound(topic, self._kafka),
-            finder(contents),
+            contents.find,
             site=self._site or "",
             holder=self._holder,
             lease=self._file.replay.lease,
@@ -153,16 +152,6 @@ async def begin_anew(file: ReplayFile, kafka: Mapping[str, Any], topic: str) -> 
     finally:
         await reading.stop()
         owner.let_go()
-
-
-def finder(contents: Contents) -> Callable[[InboundMessage], Found]:
-    """What finds stream, sequence and metadata in what a transport delivers."""
-
-    def find(message: InboundMessage) -> Found:
-        where = (message.topic, message.partition, message.offset, message.key, message.value)
-        return contents.find(Record(*where, message.headers, message.time))
-
-    return find
 
 
 async def _tell(topic: str, counts: Callable[[], Counter[str]]) -> None:

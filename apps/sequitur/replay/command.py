@@ -26,6 +26,7 @@ from sequitur.replay.query_options import (
 from sequitur.replay.replay_file import ReplayFile
 from sequitur.replay.server.commands import COMMANDS
 from stores.replay import Query, ReplayError
+from topology.model.collector import collect_seldom
 from topology.model.printable import printable
 
 logger = logging.getLogger("replay")
@@ -68,6 +69,7 @@ def capture(file: Path, kafka_properties: Path | None, check: bool, metrics: str
             print(f"{file}: {', '.join(found.replay.topics)}")
             return DONE
         work = Capture(found, kafka)
+        collect_seldom()
 
         async def capturing(stopped: asyncio.Event) -> None:
             async with CapturePages(work, kafka, found.engine()).at(metrics):

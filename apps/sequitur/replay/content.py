@@ -41,7 +41,7 @@ class Contents:
         places = _places(file, topic)
         given = dict(of_topic(file.format, topic) or {"format": "json"})
         inside = {name: at for name, at in places.items() if not isinstance(at, dict)}
-        self._values: dict[str, Value] = {
+        values: dict[str, Value | str] = {
             name: value_of(key_of(name, at)) for name, at in places.items() if isinstance(at, dict)
         }
         if "function" not in given:
@@ -51,44 +51,34 @@ class Contents:
             module = module_of(f'format "{topic}"', given)
             self._read = module.compile()
             own = isinstance(module, FunctionKeys)
-            self._values |= {n: value_of(str(at) if own else n) for n, at in inside.items()}
-        self._fields = [
-            (name, kind is FieldKind.TEXT, self._values[name])
-            for name, kind in file.fields.items()
-            if name in self._values
-        ]
+            values |= {n: str(at) if own else n for n, at in inside.items()}
+        texts = {name for name, kind in file.fields.items() if kind is FieldKind.TEXT} | {_STREAM}
+        self._wanted = [(name, name in texts, value) for name, value in values.items()]
 
     def find(self, message: Message) -> Found:
         """Find stream, sequence and metadata; a message that cannot be read has none."""
-        if not self._values:
+        if not self._wanted:
             return _NOTHING
         try:
             keys: Keys = {}
             if self._read is not None and message.value is not None:
                 keys = self._read(message, {})
-            metadata = {}
-            for name, text, value in self._fields:
-                found = value(keys, message)
+            metadata: dict[str, Any] = {}
+            for name, text, value in self._wanted:
+                found = keys.get(value) if isinstance(value, str) else value(keys, message)
                 if found.__class__ is list:
                     found = found[0]
                 if found is not None:
                     is_text = found.__class__ is str
                     metadata[name] = key_text(found) if text and not is_text else found
-            stream, sequence = self._of(_STREAM, keys, message), self._of(_SEQUENCE, keys, message)
         except Malformed:
             self.counts["unread"] += 1
             return _NOTHING
+        stream, sequence = metadata.pop(_STREAM, None), metadata.pop(_SEQUENCE, None)
         if sequence.__class__ is not int and sequence is not None:
             number = key_number(sequence)
             sequence = number if isinstance(number, int) else None
-        return None if stream is None else key_text(stream), sequence, metadata
-
-    def _of(self, name: str, keys: Keys, message: Message) -> Any:
-        value = self._values.get(name)
-        if value is None:
-            return None
-        found = value(keys, message)
-        return found[0] if found.__class__ is list else found
+        return stream, sequence, metadata
 
 
 def check_contents(file: ReplayFile) -> None:

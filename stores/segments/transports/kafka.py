@@ -16,6 +16,7 @@ from aiokafka.errors import (
     MessageSizeTooLargeError,
     ProducerFenced,
     RecordTooLargeError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 from aiokafka.producer import sender
@@ -24,7 +25,14 @@ from stores.kafka_records import ReplacedName
 from stores.kafka_topics import make_topics
 from stores.segments.day_of import DAY
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError, StaleOwner
-from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
+from stores.segments.message import (
+    Headers,
+    InboundMessage,
+    OutboundBatch,
+    OutboundMessage,
+    Pair,
+    Place,
+)
 from stores.segments.transports.topic_id import topic_id
 from topology.model.ending import wait_for_stop
 
@@ -216,15 +224,36 @@ class KafkaInbound:
         self._consumer.resume(TopicPartition(self.topic, partition))
 
     def _message(self, record: Any) -> InboundMessage:
-        headers = tuple((name, value or b"") for name, value in record.headers)
-        where = (self.topic, record.partition, record.offset, record.offset + 1)
-        strange = any(isinstance(name, ReplacedName) for name, _ in headers)
-        damage = "a header's name is not UTF-8" if strange else ""
+        headers: Headers = ()
+        damage, offset = "", record.offset
+        if record.headers:
+            headers = tuple((name, value or b"") for name, value in record.headers)
+            if any(isinstance(name, ReplacedName) for name, _ in headers):
+                damage = "a header's name is not UTF-8"
         return InboundMessage(
-            *(*where, record.value, record.key, headers), damage=damage, time=record.timestamp
+            *(self.topic, record.partition, offset, offset + 1, record.value, record.key, headers),
+            damage=damage,
+            time=record.timestamp,
         )
 
 
+async def _partitions_of(client: Any, topic: str) -> Collection[int]:
+    """The partitions of a topic that may be about to be made. Each look for it logs an error."""
+    # Else it is forgotten when another one is heard of for the first time.
+    await client.add_topic(topic)
+    for pause in _LOOKS:
+        if (found := client.cluster.partitions_for_topic(topic)) is not None:
+            return set(found)
+        if topic in client.cluster.unauthorized_topics:
+            raise TopicAuthorizationFailedError(topic)
+        await asyncio.sleep(pause)
+        await client.force_metadata_update()
+    client._topics.discard(topic)  # else whatever is asked of Kafka asks for it, too
+    raise UnknownTopicOrPartitionError(topic)
+
+
+_LOOKS = 0.05, 0.25, 0.7, 1.0, 0.0
+"""Seconds after each look for a topic; what it shows at last is not waited for."""
 _SEGMENT = 16 << 20
 
 
@@ -301,9 +330,7 @@ class KafkaOutbound:
             name = message.destination
             if name not in self._known:
                 try:
-                    # Else it is forgotten when another one is heard of for the first time.
-                    await client.add_topic(name)
-                    partitions = await asyncio.wait_for(client._wait_on_metadata(name), _LOOK)
+                    partitions = await asyncio.wait_for(_partitions_of(client, name), 2 * _LOOK)
                 except (
                     UnknownTopicOrPartitionError,
                     InvalidTopicError,

@@ -23,7 +23,7 @@ from stores.replay.replay_state import ReplayAction
 from stores.replay.replays import ReplayRequest, Replays
 from stores.sites.forwarder import Forwarder
 from stores.sites.site import Site
-from tests.stores.replay.test_log import messages
+from tests.stores.replay.sample import messages
 from tests.stores.replay.test_topic_capture import nothing
 from tests.stores.segments.fake_transports import LogInbound
 from topology.monitoring import Pages
@@ -78,7 +78,7 @@ async def test_a_replay_server_tells_what_is_open_and_how_long_queries_take(
     replays.act(ids[1], ReplayAction.START, "ann", "a test")
     topics: Any = None
     service = Service(recoveries, topics, {})
-    pages = ServerPages(recoveries, service, None)
+    pages = ServerPages(recoveries, service, None, {"taken": 2, "refused": 3})
     await service._queries(lambda: None)
     found = await figures(pages)
     assert found["sequitur_replays previewed"] == found["sequitur_replays running"] == 1
@@ -86,6 +86,7 @@ async def test_a_replay_server_tells_what_is_open_and_how_long_queries_take(
     assert found["sequitur_replay_left_messages"] == 50
     assert (found["sequitur_recoveries"], found["sequitur_replay_log_end"]) == (0, 25)
     assert found["sequitur_replay_query_seconds_count"] == 1
+    assert found["sequitur_replay_requests_total refused"] == 3
     assert await pages.troubles() == []
     await pages.stop()
     away = ServerPages(recoveries, service, None)

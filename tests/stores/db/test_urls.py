@@ -6,7 +6,9 @@ from urllib.parse import quote
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from sqlalchemy.exc import DatabaseError
 
+from stores.db.engines import open_engine
 from stores.db.urls import UrlError, read_url, said, without_password
 
 SECRET = "hUsh9"
@@ -103,3 +105,10 @@ def test_a_url_is_read_from_a_file(tmp_path: Path) -> None:
     for wrong in (f"@{file}", f"@{tmp_path}/missing", f"@{tmp_path}", "@"):
         with pytest.raises(UrlError, match="URL file"):
             read_url(wrong)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log.db").write_text("no database\n" * 100)
+    with pytest.raises(DatabaseError) as caught:
+        open_engine(f"sqlite:///{tmp_path}/log.db").connect()
+    assert said(caught.value) == f"{tmp_path}/log.db: file is not a database"

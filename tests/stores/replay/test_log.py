@@ -1,7 +1,12 @@
 """What every replay log holds to: SQLite and PostgreSQL."""
 
 import asyncio
+import itertools
+import resource
+import signal
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, event, func, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateIndex
 
 from stores.db.engines import open_engine
@@ -26,33 +31,12 @@ from stores.replay import (
 )
 from stores.replay.retention_timer import RetentionTimer
 from stores.replay.tables import PERIODS, TALLIES, TOTALS, periods
+from tests.forked import context
+from tests.stores.replay.killed import MOST, append_more, killed_at, retain
+from tests.stores.replay.sample import FIELDS, TIME, messages
 
-FIELDS = {"tail": FieldKind.TEXT, "delay": FieldKind.INTEGER, "share": FieldKind.NUMBER}
-TIME = 1_700_000_000_000
 _SOON = TIME / 1000 + 1
 """The time of the second message."""
-
-
-def messages(count: int, **given: Any) -> list[CapturedMessage]:
-    return [
-        CapturedMessage(
-            **{
-                "topic": "moves",
-                "partition": n % 3,
-                "offset": 10 * n,
-                "value": b'{"n": %d}' % n,
-                "time": TIME + n * 1000,
-                "key": b"k%d" % n,
-                "headers": (("h", b"\xff"), ("h", b"")),
-                "site": "ewr",
-                "stream": f"s{n % 5}",
-                "sequence": n,
-                "metadata": {"tail": f"N{n}", "delay": n, "share": n / 4},
-                **given,
-            }
-        )
-        for n in range(count)
-    ]
 
 
 def _counting(engine: Engine) -> list[tuple[str, Any]]:
@@ -255,6 +239,78 @@ class ReplayLogContract:
         assert [each.messages for each in log.retain(3600)] == [1, 1, 1]
         assert log.end() == 7
 
+    def test_a_clock_that_was_behind_drops_nothing_early(
+        self, log: ReplayLog, engine: Engine
+    ) -> None:
+        hour, now = 3_600_000, time.time_ns() // 1_000_000
+
+        def begin(number: int, begun: int) -> None:
+            which = update(PERIODS).where(PERIODS.c.number == number)
+            with engine.begin() as connection:
+                connection.execute(which.values(day=number, begun=begun))
+
+        for number, quarters in enumerate((12, 8, 4, 1), 1):
+            log.append("moves", messages(number), {})
+            begin(number, now - quarters * hour // 4)
+        # A clock that is set back now is behind all that was captured.
+        assert log.retain(1, at_most=now - 30 * 24 * hour) == []
+        # That of the second period was set back by decades, and right again at the third one.
+        begin(2, 1)
+        assert log.retain(2 * 3600) == []
+        assert sum(each.messages for each in log.retain(1800)) == 3
+        assert log.count(Query()) == 7
+
+    def test_a_record_s_time_is_kept_whatever_it_is_and_ends_nothing(
+        self, log: ReplayLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("stores.replay.writing.PERIOD", 5)
+        times = [0, -1, -5_000, 253_402_300_799_000, 2**63 - 1]  # the fourth is in the year 9999
+        odd = [replace(each, time=at) for each, at in zip(messages(5), times, strict=True)]
+        for _ in range(2):  # in a period that has tallies, and in one that is written to
+            log.append("moves", odd, {})
+        assert log.retain(60) == []
+        assert [each.time for each in log.page(Query()).messages] == times * 2
+        for since, until, count in (
+            (None, 0.0, 2), (0.0, 1.0, 1), (1.0, None, 2), (253_402_300_799.0, None, 2),
+            (253_402_300_800.0, None, 1), (None, -4.0, 1), (None, None, 5),
+        ):  # fmt: skip
+            assert log.count(Query(since=since, until=until)) == 2 * count, (since, until)
+
+    @pytest.mark.parametrize("work", [append_more, retain])
+    def test_who_is_killed_while_a_period_ends_loses_and_doubles_nothing(
+        self, log: ReplayLog, engine: Engine, work: Callable[[ReplayLog], object]
+    ) -> None:
+        log.append("moves", messages(MOST), {0: MOST})
+        if work is retain:
+            append_more(log)
+            with engine.begin() as connection:
+                connection.execute(update(PERIODS).values(begun=PERIODS.c.number))
+        before = log.count(Query()), log.positions("moves"), log.end()
+        for statement in itertools.count(1):
+            process = context.Process(
+                target=killed_at,
+                args=(str(engine.url.render_as_string(hide_password=False)), work, statement),
+            )
+            process.start()
+            process.join(120)
+            if process.exitcode == 0:
+                break
+            assert process.exitcode == -signal.SIGKILL
+            assert (log.count(Query()), log.positions("moves"), log.end()) == before
+            assert log.holes(Query()) == []
+        assert statement > 8
+        expected = [*messages(MOST), *messages(3)][MOST if work is retain else 0 :]
+        found = [replace(each, id=0, captured=0, size=0) for each in log.page(Query()).messages]
+        assert found == expected
+        assert (log.positions("moves"), log.end()) == ({0: MOST + 3}, MOST + 3)
+        assert sum(each.messages for each in log.holes(Query())) == MOST + 3 - len(expected)
+        for n in (0, 2, MOST - 1):
+            query = Query(where=(Condition("delay", Comparison.AT_LEAST, n),))
+            assert log.count(query) == sum((each.sequence or 0) >= n for each in expected)
+        with engine.connect() as connection:
+            tallied = connection.execute(select(func.sum(TOTALS.c.messages))).scalar_one()
+        assert (tallied or 0) == (0 if work is retain else MOST)
+
     @pytest.mark.parametrize(
         ("query", "field", "count"),
         [
@@ -316,6 +372,20 @@ class ReplayLogContract:
             found, asked = counted(*query)
             # A chunk has the values 55 to 65: in each period what is below the next one is counted.
             assert (found, len(asked)) == (3 * 143, 4)
+
+    def test_large_contents_end_a_period(
+        self, log: ReplayLog, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("stores.replay.writing.SIZE", 5_000)
+        with engine.begin() as connection:  # as a version made it that had no such column
+            connection.exec_driver_sql("ALTER TABLE sequitur_replay_periods DROP COLUMN size")
+        log.create()
+        for _ in range(3):
+            log.append("moves", messages(3, value=b"x" * 1_000), {})
+        with engine.connect() as connection:
+            found = [(each.messages, each.size) for each in periods(connection)]
+        assert found == [(6, 6_000), (3, 3_000)]
+        assert log.count(Query(where=(Condition("delay", Comparison.AT_LEAST, 1),))) == 6
 
     def test_an_index_that_is_there_is_no_obstacle_when_a_period_ends(
         self, log: ReplayLog, engine: Engine, monkeypatch: pytest.MonkeyPatch
@@ -525,6 +595,55 @@ class TestSqlite(ReplayLogContract):
         yield engine
         engine.dispose()
 
+    @pytest.mark.parametrize("period", [50, 250_000])
+    def test_a_file_that_may_not_grow_keeps_all_of_a_batch_or_nothing(
+        self, log: ReplayLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, period: int
+    ) -> None:
+        # Pages are written before the commit, too, and a period ends where it has 50 messages.
+        monkeypatch.setattr("stores.replay.writing._CACHE", 16 << 10)
+        monkeypatch.setattr("stores.replay.writing.PERIOD", period)
+        first, more = messages(50, value=b"x" * 2_000), messages(30, value=b"y" * 2_000)
+        log.append("moves", first, {0: 50})
+        refused = 0
+        for pages in itertools.count():
+            with files_of_at_most((tmp_path / "log.db-wal").stat().st_size + (pages << 14)):
+                try:
+                    log.append("moves", more, {0: 80})
+                    break
+                except OperationalError:
+                    refused += 1
+            assert (log.count(Query()), log.end(), log.positions("moves")) == (50, 50, {0: 50})
+        assert refused > 2
+        found = log.page(Query(), 100).messages
+        assert [replace(each, id=0, captured=0, size=0) for each in found] == first + more
+        assert log.count(Query(where=(Condition("delay", Comparison.AT_LEAST, 20),))) == 30 + 10
+        assert log.positions("moves") == {0: 80}
+
+    def test_a_disk_that_is_full_is_not_taken_for_somebody_who_reads(
+        self, log: ReplayLog, engine: Engine, tmp_path: Path
+    ) -> None:
+        log.append("moves", messages(50, value=b"x" * 2_000), {})
+        append_more(log)
+        with engine.begin() as connection:
+            connection.execute(update(PERIODS).values(begun=PERIODS.c.number))
+        with files_of_at_most((tmp_path / "log.db-wal").stat().st_size):
+            with pytest.raises(OperationalError, match="disk"):
+                log.retain(1)
+            assert (log.count(Query()), log.holes(Query())) == (53, [])
+        assert sum(each.messages for each in log.retain(1)) == 50
+        assert log.count(Query()) == 3
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond this, as where a disk is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
 
 @pytest.mark.integration
 class TestPostgres(ReplayLogContract):
@@ -549,6 +668,8 @@ class TestPostgres(ReplayLogContract):
         ),
         ({"sequences": [1]}, "sequences: .1. is not .lowest, highest."),
         ({"offsets": {"a": {"x": [0, 1]}}}, "offsets: "),
+        ({"partitions": [2**31]}, "partitions: .* is not a list of at most 1000 numbers"),
+        ({"offsets": {"a": {str(2**31): [0, 1]}}}, "offsets: "),
         ({"after": -1}, "after: -1 is not an id of the log"),
         ({"text": "\ud800"}, "text: "),
     ],

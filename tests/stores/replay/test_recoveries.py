@@ -11,7 +11,7 @@ from stores.replay import Query, ReplayLog
 from stores.replay.recoveries import Recoveries, RecoveryRequest
 from stores.replay.replay_state import ReplayAction, ReplayState
 from stores.replay.replays import Replays
-from tests.stores.replay.test_log import messages
+from tests.stores.replay.sample import messages
 from tests.stores.replay.test_replaying import Broker, run
 
 ENDS = {"moves": {0: 300, 1: 221, 2: 231}}

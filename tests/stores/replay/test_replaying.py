@@ -21,7 +21,7 @@ from stores.replay.republish import partition_in
 from stores.replay.tables import PERIODS
 from stores.segments import OutboundBatch, Pair, Place
 from stores.segments.message import OutboundMessage
-from tests.stores.replay.test_log import messages
+from tests.stores.replay.sample import messages
 from tests.stores.segments.fake_transports import MemoryOutbound, nothing
 from topology.model.errors import DeclarationError
 

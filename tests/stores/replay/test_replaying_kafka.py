@@ -22,7 +22,7 @@ from stores.replay.replays import ReplayRequest, Replays
 from stores.segments.transports.kafka import KafkaOutbound
 from tests.conftest import BrokerAddress
 from tests.forked import context
-from tests.stores.replay.test_log import messages
+from tests.stores.replay.sample import messages
 
 pytestmark = pytest.mark.integration
 WHO = ("ann", "to test it")

@@ -115,7 +115,7 @@ async def test_what_is_consumed_from_kafka_is_published_into_it_once_and_in_orde
 
 
 async def test_who_was_replaced_publishes_nothing(
-    kafka: dict[str, Any], topic: Callable[..., str]
+    kafka: dict[str, Any], topic: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
     target, router = topic("target"), topic("router")
     pair = Pair("orders", "kafka")
@@ -141,6 +141,8 @@ async def test_who_was_replaced_publishes_nothing(
     nowhere = OutboundMessage("kafka", f"{target}-absent", b"x", id="x/4/0")
     with pytest.raises(PublishRefused, match="there is no topic"):
         await new.publish(OutboundBatch(pair, (*good, nowhere), Place(1, 50)))
+    assert await new.partition_numbers(f"{target}-absent") == ()
+    assert 0 < caplog.text.count(f"{target}-absent not found in cluster metadata") < 20
     await new.publish(batch(b"third", 50))
     found = [each.value for each in await committed(kafka, target, 3)]
     assert found == [b"first", b"second", b"third"], "nothing of a refused batch is there"

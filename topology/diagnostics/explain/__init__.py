@@ -25,7 +25,7 @@ from topology.diagnostics.explain.stream_context import (
 )
 from topology.diagnostics.explain.stream_place import StreamPlace
 from topology.diagnostics.explain.stream_text import account_facts, account_line, account_text
-from topology.diagnostics.explain.tables_text import gaps_text, tally_text
+from topology.diagnostics.explain.tables_text import gaps_text, source_text, tally_text
 from topology.diagnostics.explain.tally import (
     PartitionTally,
     ViewTally,
@@ -66,6 +66,7 @@ __all__ = [
     "of_stream",
     "of_waiting",
     "open_gaps",
+    "source_text",
     "source_totals",
     "tally",
     "tally_text",

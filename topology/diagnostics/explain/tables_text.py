@@ -65,7 +65,7 @@ def tally_text(
         views: the counts of each view.
         share: of malformed messages, from 0 to 1, from which on they are reported.
     """
-    lines = [_source(source) for source in sources]
+    lines = [source_text(source) for source in sources]
     names = [field.name for field in fields(Counts)]
     used = [n for n in names if n in _ALWAYS or any(getattr(v.counts, n) for v in views)]
     if any(view.work for view in views):
@@ -95,7 +95,8 @@ def _count(view: ViewTally, name: str) -> int:
     return counts
 
 
-def _source(source: SourceTotals) -> str:
+def source_text(source: SourceTotals) -> str:
+    """What a source brought, in a line."""
     taken = source.read if source.taken is None else source.taken
     unknown, events = "unknown", counted(taken.events, "event")
     if source.routed:
@@ -112,7 +113,7 @@ def _source(source: SourceTotals) -> str:
         if taken.held:
             text += f"; its partitions waited {counted(taken.held, 'time')} for slower ones"
         if taken.passed:
-            text += f", and {counted(taken.passed, 'time')} no longer for one that stood still"
+            text += f", and {counted(taken.passed, 'time')} no longer for one"
     left = source.unkeyed + source.unread
     return f"{text}; {counted(left, 'offset')} to go" if left else text
 

@@ -5,6 +5,7 @@ does no I/O and knows no event loop: its coroutines wait only for what the runti
 """
 
 from topology.engine.partition.alignment import Alignment
+from topology.engine.partition.group_alignment import GroupAlignment
 from topology.engine.partition.loop import Host, JoiningView, PartitionLoop
 from topology.engine.partition.ports import Dispatch, GapWatermark, PartitionReader, RebuildSource
 from topology.engine.partition.side_inputs import SideInputs
@@ -16,6 +17,7 @@ __all__ = [
     "Alignment",
     "Dispatch",
     "GapWatermark",
+    "GroupAlignment",
     "Host",
     "JoiningView",
     "PartitionLoop",

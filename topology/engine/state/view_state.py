@@ -211,8 +211,14 @@ class ViewState(Unloads):
 
     def spilled(self, stream: str, first: int, last: int) -> Iterator[Event]:
         """The stream's events that wait, as their rows have them."""
-        low = buffer_key(stream, min(first, LAST))
-        high = buffer_key(stream, min(last, LAST)) + b"\0"
+        first, last = min(first, LAST), min(last, LAST)
+        low = buffer_key(stream, first)
+        if first == last:
+            # Most often there is none, which a table knows without looking for the next one.
+            if (row := self.table.get(low)) is not None:
+                yield self.revive(stream, first, row)
+            return
+        high = buffer_key(stream, last) + b"\0"
         for key, row in self.table.scan(low, high):
             if len(key) == len(low):
                 yield self.revive(stream, split_buffer_key(key)[1], row)

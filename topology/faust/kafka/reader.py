@@ -36,6 +36,8 @@ class Reader:
                 max_partition_fetch_bytes=self._settings.fetch_bytes,
                 fetch_max_wait_ms=self._wait,
             )
+            # What one partition has not taken yet would hold the fetches of the others back.
+            self._started._fetcher._prefetch_backoff = 0
 
     @property
     def _consumer(self) -> AIOKafkaConsumer:
@@ -52,6 +54,10 @@ class Reader:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read a partition from an offset on."""
         self._consumer.seek(partition, offset)
+        self._consumer.resume(partition)
+
+    def resume(self, partition: TopicPartition) -> None:
+        """Read a partition from where it was paused."""
         self._consumer.resume(partition)
 
     def pause(self, partition: TopicPartition) -> None:

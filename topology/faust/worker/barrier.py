@@ -1,13 +1,15 @@
-"""The barrier before a gap is given up: what must have been read by then. See `Watermark`."""
+"""What is there of topics, and how far the group is: the barrier before a gap is given up (see
+`Watermark`), and what partitions have left to read."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from topology.declaration.source import Source
 from topology.faust.kafka.clients import connected_consumer, partitions_of
-from topology.faust.kafka.offsets import Offsets
+from topology.faust.kafka.offsets import Committed, Offsets
 from topology.faust.kafka.worker_clock import wall
 
 EVERY = 0.5
@@ -32,17 +34,10 @@ class Barriers:
 
     async def begin(self, source: Source, partition: int) -> tuple[int, int]:
         """(wall clock in ms now, offset of the by-stream partition behind all that came by now)."""
-        assert self._committed is not None
         assert self._all is not None
         began = wall()
         if not source.keyed:
-            inputs = [
-                TopicPartition(topic, number)
-                for topic in source.topics
-                for number in await partitions_of(self._committed, topic)
-            ]
-            ends = await self._committed.end_offsets(inputs)
-            behind = {tp: end for tp, end in ends.items() if end > 0}
+            behind = await self._ends(source)
             while behind:
                 done = await self._offsets.committed(list(behind))
                 behind = {
@@ -53,6 +48,31 @@ class Barriers:
         # The end with open transactions: a re-keying one may have committed its source offset, as
         # seen above, a moment before its records can be read here.
         return began, await self.end(TopicPartition(source.by_stream, partition))
+
+    async def unread(self, source: Source) -> Mapping[TopicPartition, Committed | None]:
+        """The partitions of a source's topics that have something left to read → how far the group
+        is in them, None where it has not begun."""
+        assert self._committed is not None
+        ends = await self._ends(source)
+        done = await self._offsets.committed(list(ends)) if ends else {}
+        new = [tp for tp in ends if tp not in done]
+        firsts = await self._committed.beginning_offsets(new) if new else {}
+        return {
+            tp: done.get(tp)
+            for tp, end in ends.items()
+            if end > (done[tp].offset if tp in done else firsts[tp])
+        }
+
+    async def _ends(self, source: Source) -> dict[TopicPartition, int]:
+        """The ends of the partitions of a source's topics that are not empty."""
+        assert self._committed is not None
+        inputs = [
+            TopicPartition(topic, number)
+            for topic in source.topics
+            for number in await partitions_of(self._committed, topic)
+        ]
+        ends = await self._committed.end_offsets(inputs)
+        return {tp: end for tp, end in ends.items() if end > 0}
 
     async def end(self, partition: TopicPartition) -> int:
         """The offset behind all that is in a partition, in transactions that are open too."""

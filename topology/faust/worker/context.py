@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
+from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
-from topology.engine.partition import Alignment, Dispatch
+from topology.engine.partition import Alignment, Dispatch, GroupAlignment
 from topology.engine.state.short_waits import WaitLimits
 from topology.faust.kafka.clients import connection
 from topology.faust.kafka.offsets import Offsets
@@ -17,6 +18,7 @@ from topology.faust.kafka.reader import Reader
 from topology.faust.settings import Settings
 from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.channel import WorkChannel
+from topology.faust.worker.group_reading import GroupReading
 from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.read_again import limits_of
@@ -59,6 +61,7 @@ class WorkerContext:
         assigned: The input partitions that this worker has.
         grant_numbers: The numbers of attempts at events, never the same twice in a process.
         alignments: Source → how far its partitions are.
+        group_readings: Source → whether this worker is ahead of the others there.
         orders: What operators told views with workers.
         running: Partition → what handles its events side by side, or did so last.
         routers: Stage → what agrees with other workers on its rules, where they change.
@@ -87,16 +90,29 @@ class WorkerContext:
     grant_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     running: dict[TopicPartition, OrderedCommit] = field(default_factory=dict)
     alignments: dict[str, Alignment] = field(default_factory=dict)
+    group_readings: dict[str, GroupReading] = field(default_factory=dict)
     databases: dict[str, str] = field(default_factory=dict)
     kept: dict[str, WaitLimits | None] = field(default_factory=dict)
     timings: Timings | None = None
     routers: dict[str, RouterProcess] = field(default_factory=dict)
 
     def alignment(self, source: str) -> Alignment:
-        """How far the partitions of a source that is not keyed are, here and in other workers."""
+        """How far the partitions of a source that is not keyed are in this worker."""
         found = self.alignments.get(source)
         if found is None:
             found = self.alignments[source] = Alignment(self.settings.read_ahead * 1000)
+        return found
+
+    def group_reading(self, source: Source) -> GroupReading:
+        """Whether this worker is ahead of others in a source that is not keyed."""
+        found = self.group_readings.get(source.name)
+        if found is None:
+            bound = self.settings.read_ahead * 1000
+            found = self.group_readings[source.name] = GroupReading(
+                GroupAlignment(bound),
+                lambda: self.barriers.unread(source),
+                lambda: frozenset(self.assigned),
+            )
         return found
 
     def writer(self, source: TopicPartition, view: str = "") -> Writer:

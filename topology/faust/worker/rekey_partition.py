@@ -42,7 +42,10 @@ class RekeyPartition(Partition):
         step = RekeyStep(self.source, task, context.sources[self._declared.name].do, wall)
         alignment = None
         if context.settings.read_ahead >= 0:
-            alignment = AlignedReading(self._alignment, self.source, taken)
+            group = context.group_reading(self._declared)
+            alignment = AlignedReading(self._alignment, group, self.source, taken)
+        else:
+            taken.time = 0  # nobody is to wait for what nobody notes any longer
         reader = context.shared_reader
         return [Runner(self.source, step, writer, reader, start, alignment=alignment)]
 

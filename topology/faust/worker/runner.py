@@ -27,10 +27,6 @@ logger = get_logger(__name__)
 
 FEW = 500
 """Records that leave room for more in a step."""
-AT_ONCE = 0.001
-"""Seconds in which a fetch brings only what the client had already."""
-FRESH = 0.005
-"""Seconds that a step waits for what came since."""
 
 STOP = 5.0
 """Seconds that stopping a client may take."""
@@ -186,11 +182,11 @@ def _failed(task: asyncio.Task[None]) -> bool:
 
 
 class _Input(AssignedPartition):
-    """The input partition, of which small fetches are filled up.
+    """The input partition, which is not read ahead of while it brings little.
 
-    The client asks for more as soon as it is taken from, so after a step there are only those
-    records that came right at its start. What came during it is asked for now, and shares the
-    step with them rather than waiting for the next one.
+    The client would ask for more as soon as it is taken from, and get what came right then, so that
+    what comes during a step would have to wait for one step more. Where it brings much, records on
+    their way save time.
     """
 
     def __init__(
@@ -200,15 +196,10 @@ class _Input(AssignedPartition):
         self._alignment = alignment
 
     async def fetch(self, timeout: float) -> Sequence[Message]:
-        records = await self._fetch(timeout)
+        self._reader.resume(self._partition)
+        records = await super().fetch(timeout)
+        if 0 < len(records) < FEW:
+            self.pause()
         if self._alignment is not None:
             await self._alignment.admit(records, self.caught_up)
-        return records
-
-    async def _fetch(self, timeout: float) -> Sequence[Message]:
-        began = time.monotonic()
-        records = await super().fetch(timeout)
-        if 0 < len(records) < FEW and time.monotonic() - began < AT_ONCE:
-            more = await super().fetch(FRESH)
-            return [*records, *more] if more else records
         return records

@@ -1,6 +1,5 @@
 """Write commit units to Kafka: outputs, changelog rows and input offsets, packed batch by batch."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ import stores.kafka_topics  # noqa: F401  # no topic is made by asking for it
 from topology.engine.commit_unit import CommitUnit
 from topology.faust.worker.packing import RecordPacker, SentBatch
 from topology.faust.worker.partitioning import Partitions
+from topology.faust.worker.standing_transaction import StandingTransaction
 from topology.model.ending import wait_for_stop
 
 BATCH_BYTES = 1 << 20
@@ -81,18 +81,20 @@ class TransactionalWriter:
         # Between the steps of a transaction, not between tries to find a broker that is gone.
         self.producer.client._retry_backoff = 0.1
         self._packer = RecordPacker(self.producer, changelogs, partitions)
+        self._transaction = StandingTransaction(self.producer, group)
 
     async def start(self) -> None:
         await self.producer.start()
 
     async def commit(self, unit: CommitUnit, source: TopicPartition) -> dict[str, int]:
-        producer = self.producer
-        await producer.begin_transaction()
+        await self._transaction.begin()
         outputs, changes = await self._packer.send(unit)
-        ends, _ = await asyncio.gather(
-            _all_acknowledged(outputs, changes), self._send_offset(unit, source)
-        )
-        await producer.commit_transaction()
+        # One after the other: a broker that looks up whether a transaction is under way for the
+        # one refuses the other meanwhile, and it has to be sent again.
+        ends = await _all_acknowledged(outputs, changes)
+        await self._transaction.join()
+        await self._send_offset(unit, source)
+        await self._transaction.commit()
         return ends
 
     async def _send_offset(self, unit: CommitUnit, source: TopicPartition) -> None:
@@ -101,6 +103,7 @@ class TransactionalWriter:
             await self.producer.send_offsets_to_transaction({source: offset}, self.group)
 
     async def stop(self) -> None:
+        await self._transaction.stop()
         await wait_for_stop(self.producer.stop())
 
 

@@ -1,12 +1,12 @@
 """Overview: the topology as a graph, the verdict, views with counts and lag, recent commands."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from nicegui import ui
 
 from sequitur.console.samples import Situation, came
 from sequitur.console.site import Site, text_table, view_link
-from topology.diagnostics.explain import ViewTally
+from topology.diagnostics.explain import ViewTally, source_text
 from topology.diagnostics.explain.formatting import pair
 from topology.diagnostics.explain.times import at
 from topology.diagnostics.explain.went_on_without import ranges_of
@@ -113,13 +113,8 @@ def _views(site: Site, found: Situation) -> None:
         ui.label("Views")
     numbers = tuple(name for name in _HEADS if name not in ("view", "state"))
     text_table("Views", _HEADS, rows, link="view", numbers=numbers)
-    if troubles := found.counts.troubles():
-        with ui.element("h2"):
-            ui.label("Troubles")
-        with ui.element("ul"):
-            for each in troubles:
-                with ui.element("li"):
-                    ui.label(printable(each, 600))
+    _list("Troubles", map(str, found.counts.troubles()))
+    _list("Sources", map(source_text, found.counts.sources))
     with ui.element("h2"):
         ui.label("Workers")
     owners: dict[str, dict[str, list[int]]] = {}
@@ -163,3 +158,16 @@ def _commands(found: Commands, _: Commands | None) -> None:
     text_table("Commands", heads, rows)
     for each in found.unseen:
         ui.label(printable(each, 300))
+
+
+def _list(head: str, lines: Iterable[str]) -> None:
+    """A section of lines, if there are any."""
+    lines = list(lines)
+    if not lines:
+        return
+    with ui.element("h2"):
+        ui.label(head)
+    with ui.element("ul"):
+        for each in lines:
+            with ui.element("li"):
+                ui.label(printable(each, 600))

@@ -122,7 +122,8 @@ async def _read(request: web.Request, model: type[BaseModel], seconds: float) ->
             return model.model_validate(dict(request.query))
         async with asyncio.timeout(seconds):
             body = await request.read()
-        return model.model_validate_json(body)
+        # Strictly: true is no number, nor is "1".
+        return model.model_validate_json(body, strict=True)
     except TimeoutError:
         raise web.HTTPRequestTimeout(text="the body did not come") from None
     except (ConnectionError, web.RequestPayloadError):

@@ -5,7 +5,7 @@ import getpass
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +25,7 @@ from stores.replay import Query, ReplayError
 from stores.replay.replay_state import ReplayAction, ReplayState
 from stores.replay.replay_tables import Replay
 from stores.replay.replays import FASTEST, ReplayRequest, Replays
+from topology.model.collector import collect_seldom
 from topology.model.printable import printable
 
 TOKEN = "SEQUITUR_REPLAY_TOKEN"
@@ -90,6 +91,8 @@ def serve(file: Path, kafka_properties: Path | None, metrics: str | None) -> int
         if reading == "open" and not is_loopback(server.host):
             raise ReplayError('[server] reading = "open" is for loopback alone; leave it out')
 
+        collect_seldom()
+
         async def serving(stopped: asyncio.Event) -> None:
             logger.info("the replay log is at http://%s:%d", server.host, server.port)
             where, opened = (server.host, server.port), reading == "open"
@@ -97,11 +100,13 @@ def serve(file: Path, kafka_properties: Path | None, metrics: str | None) -> int
             if found.replay.keep is not None:
                 timer = RetentionTimer(recoveries.replays.log, found.replay.keep, holder)
                 working.append(asyncio.create_task(timer.run(stopped)))
+            requests: Mapping[str, int] = {}
             if server.requests is not None:
                 control = ControlTopic(service, kafka, server.requests)
                 working.append(asyncio.create_task(control.run(stopped)))
+                requests = control.counts
             try:
-                async with ServerPages(recoveries, service, kafka).at(metrics):
+                async with ServerPages(recoveries, service, kafka, requests).at(metrics):
                     await serve_http(routes, secret, *where, stopped, open_reading=opened)
             finally:
                 stopped.set()

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -11,7 +12,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from pydantic import ValidationError
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, SQLAlchemyError
 
 import stores.kafka_records  # noqa: F401  # header names that are not UTF-8
 from sequitur.alerts.config import first_of
@@ -26,7 +27,8 @@ from topology.model.printable import printable
 logger = logging.getLogger(__name__)
 ANSWERS = ".answers"
 """Behind the topic's name: the one of the answers."""
-_LARGEST = 1 << 20
+_LARGEST, _LONGEST_KEY = 1 << 18, 4_096
+"""Bytes of a request: its answer, which says again what is asked for, is one message too."""
 _RETRY = 2.0
 
 
@@ -39,10 +41,14 @@ class ControlTopic:
         service: what is done.
         kafka: arguments of aiokafka's clients.
         topic: of the requests; the answers' has `.answers` behind its name. Both are there before.
+
+    Attributes:
+        counts: requests that were "taken" and "refused".
     """
 
     def __init__(self, service: Service, kafka: Mapping[str, Any], topic: str) -> None:
         self._service, self._kafka, self._topic = service, dict(kafka), topic
+        self.counts: Counter[str] = Counter()
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Take requests until told to stop; what is away is tried again."""
@@ -71,9 +77,11 @@ class ControlTopic:
                 for place, records in (await consumer.getmany(timeout_ms=500)).items():
                     for record in records:
                         answer = await self._answer(record)
-                        value = orjson.dumps(answer)
-                        await producer.send_and_wait(self._topic + ANSWERS, value, record.key)
+                        value, key = orjson.dumps(answer), record.key
+                        key = None if key is not None and len(key) > _LONGEST_KEY else key
+                        await producer.send_and_wait(self._topic + ANSWERS, value, key)
                         await consumer.commit({place: record.offset + 1})
+                        self.counts["refused" if "error" in answer else "taken"] += 1
         finally:
             await wait_for_stop(consumer.stop())
             await wait_for_stop(producer.stop())
@@ -84,7 +92,9 @@ class ControlTopic:
         try:
             if record.value is None or len(record.value) > _LARGEST:
                 raise ReplayError(f"a request is a JSON object of at most {_LARGEST} bytes")
-            asked = RecoveryRequestModel.model_validate_json(record.value)
+            if record.key is not None and len(record.key) > _LONGEST_KEY:
+                raise ReplayError(f"a request's key has at most {_LONGEST_KEY} bytes")
+            asked = RecoveryRequestModel.model_validate_json(record.value, strict=True)
             # The time, too: a topic that is made anew begins with the same offsets.
             id = hashlib.sha256(f"{where}/{record.timestamp}".encode()).hexdigest()[:12]
             made = await self._service.recover(asked, id)
@@ -93,6 +103,8 @@ class ControlTopic:
             reason = first_of(error)
         except (ReplayError, DeclarationError) as error:
             reason = str(error)
+        except DataError:
+            reason = "the database takes no such value: is there a NUL in a text?"
         except (KafkaError, SQLAlchemyError, TimeoutError):
             raise
         except Exception:  # else it would end all requests

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from prometheus_client.core import Metric
@@ -9,7 +10,7 @@ from prometheus_client.core import Metric
 from sequitur.kafka.outside_pages import OutsidePages
 from sequitur.replay.server.service import Service
 from stores.replay.recoveries import Recoveries
-from topology.monitoring import Question, gauge, single
+from topology.monitoring import Question, counter, gauge, single
 from topology.monitoring.pages import FIGURES
 
 
@@ -23,13 +24,17 @@ class _Figures(NamedTuple):
 
 
 class ServerPages(OutsidePages):
-    """recoveries: of the log."""
+    """recoveries: of the log. requests: of the control topic, what became of them → how many."""
 
     def __init__(
-        self, recoveries: Recoveries, service: Service, kafka: Mapping[str, Any] | None
+        self,
+        recoveries: Recoveries,
+        service: Service,
+        kafka: Mapping[str, Any] | None,
+        requests: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         super().__init__(kafka, recoveries.replays.engine, "the log's database")
-        self._recoveries = recoveries
+        self._recoveries, self._requests = recoveries, requests
         self._figures = Question(lambda: asyncio.to_thread(self._look), FIGURES)
         service.took = self.histogram(
             "sequitur_replay_query_seconds", "A query over HTTP, in the database."
@@ -53,6 +58,12 @@ class ServerPages(OutsidePages):
         yield single("sequitur_replay_left_messages", "Messages that they have left.", found.left)
         yield single("sequitur_recoveries", "Recoveries that are not closed.", found.recoveries)
         yield single("sequitur_replay_log_end", "The last id of the log.", found.end)
+        yield counter(
+            "sequitur_replay_requests",
+            "Requests of the control topic by what became of them.",
+            ["outcome"],
+            (([outcome], number) for outcome, number in dict(self._requests).items()),
+        )
         yield from self.outside()
 
     async def measure(self) -> None:

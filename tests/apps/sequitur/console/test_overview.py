@@ -27,6 +27,9 @@ def test_overview_tells_what_is_not_well_and_is_read_with_a_keyboard_light_and_d
     expect(page.get_by_text("Not well: ")).to_be_visible()
     expect(page.get_by_text("view board: 4 events parked")).to_be_visible()
     expect(table(page, "Workers")).to_contain_text("partitions")
+    expect(
+        page.get_by_role("listitem").filter(has_text=re.compile(r"^source .* of them"))
+    ).not_to_have_count(0)
     expect(page.get_by_text("Nobody has given a command.")).to_be_visible()
     expect(page.get_by_role("main")).to_have_count(1)
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")

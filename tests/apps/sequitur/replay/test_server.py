@@ -29,7 +29,7 @@ from stores.replay.replays import ReplayRequest, Replays
 from stores.replay.retention import Hole
 from stores.segments import OutboundBatch
 from tests.apps.sequitur.replay.described import DescribedClient, problems
-from tests.stores.replay.test_log import FIELDS, messages
+from tests.stores.replay.sample import FIELDS, messages
 from tests.stores.replay.test_replaying import Broker
 
 TOKEN = "a-token-for-tests-0123456789"
@@ -427,6 +427,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("count", {"query": {"topics": ["a\0b"]}}, "is not a list of at most 1000 texts"),
     ("count", {"query": {"offsets": {"\0": {"0": [0, 1]}}}}, "offsets: "),
     ("count", [], "should be an object"),
+    ("count", {"query": {"through": True}}, "query.through: Input should be a valid integer"),
+    ("page", {"limit": "5"}, "limit: Input should be a valid integer"),
+    ("recover", {"topics": ["moves"], "keep": True, **WHO}, "keep: Input should be a valid int"),
     ("page", {"limit": 5000}, "limit: Input should be less than or equal to 1000"),
     ("preview", {"query": QUERY, "to": {"moves": "x"}, "reason": "r"}, "actor: Field required"),
     ("preview", {"query": QUERY, "to": {}, **WHO}, "to: "),
@@ -540,3 +543,7 @@ async def test_a_body_is_limited_and_one_that_is_none_is_its_senders_fault(log: 
             assert (
                 problems({"type": "object", "required": ["error"]}, await refused.json(), {}) == []
             )
+        for odd in (b"", b"{", b"\xff", b"\0"):
+            async with server.session.post(url, data=odd) as refused:
+                assert refused.status == 400
+                assert (await refused.json())["error"].startswith("Invalid JSON: ")

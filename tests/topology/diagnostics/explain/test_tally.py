@@ -100,6 +100,14 @@ def test_what_was_re_keyed_is_read_or_unread() -> None:
     assert source_totals("orders", None, read, 0, 0).wrong is None
 
 
+def test_the_text_says_how_often_partitions_waited_for_each_other() -> None:
+    taken = IntakeCounts(13, held=3, passed=1)
+    lines = tally_text([source_totals("orders", taken, IntakeCounts(13), 0, 0)], []).splitlines()
+    assert lines[0].endswith(
+        "; its partitions waited 3 times for slower ones, and 1 time no longer for one"
+    )
+
+
 def test_the_text_has_a_table_and_a_verdict_per_view() -> None:
     there = partition(mixed(), 10)
     views = [

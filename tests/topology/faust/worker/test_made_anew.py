@@ -22,6 +22,12 @@ class FakeReader:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Where it is asked for is not there any more."""
 
+    def resume(self, partition: TopicPartition) -> None:
+        self.reads = True
+
+    def pause(self, partition: TopicPartition) -> None:
+        self.reads = False
+
     async def fetch(self, partition: TopicPartition, timeout: float) -> list[Record]:
         return self.records
 
@@ -49,6 +55,7 @@ async def test_a_partition_that_begins_anew_is_told_of(
     runner.ends = lambda: True
     with caplog.at_level(logging.WARNING):
         await runner.run()
+    assert reader.reads == (not offsets)  # few records: not read ahead of
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == (again is not None)
     if told:

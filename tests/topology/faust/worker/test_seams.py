@@ -116,6 +116,31 @@ def test_a_transaction_behind_another_one_waits_as_long_as_is_said() -> None:
     assert "BACKOFF_OVERRIDE" in inspect.getsource(sender.AddPartitionsToTxnHandler)
 
 
+async def test_a_transaction_takes_partitions_and_the_group_ahead() -> None:
+    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", transactional_id="t")
+    assert inspect.iscoroutinefunction(producer._sender._do_add_offsets_to_txn)
+    transactions = producer._txn_manager
+    transactions.set_pid_and_epoch(1, 0)
+    transactions.begin_transaction()
+    assert not transactions.wait_for_transaction_end().done()
+    partition = TopicPartition("t", 0)
+    transactions.maybe_add_partition_to_txn(partition)
+    assert transactions.partitions_to_add() == {partition}
+    transactions.partition_added(partition)
+    assert transactions.txn_partitions == {partition}
+    transactions.consumer_group_added("group")
+    assert "handler.do(node_id)" in inspect.getsource(producer._sender._do_add_offsets_to_txn)
+    producer._closed = True
+
+
+async def test_what_is_not_taken_holds_no_other_partition_back_if_so_set() -> None:
+    consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+    assert "backoff=self._prefetch_backoff" in inspect.getsource(Fetcher._proc_fetch_request)
+    assert "node_id in backoff_by_nodes" in inspect.getsource(Fetcher._get_actions_per_node)
+    assert "tp_state.paused" in inspect.getsource(Fetcher._get_actions_per_node)
+    consumer._closed = True
+
+
 def test_offsets_are_committed_with_metadata_in_the_consumers_own_thread() -> None:
     assert inspect.iscoroutinefunction(driver.AIOKafkaConsumerThread.call_thread)
     assert 'OffsetAndMetadata(offset, "")' in inspect.getsource(driver.AIOKafkaConsumerThread)

@@ -137,6 +137,7 @@ def test_figures_add_up_and_probes_name_what_does_not_go_on(worker: Worker) -> N
     assert found["sequitur_lag_records", source, ""] == 0
     assert found["sequitur_lag_seconds", source, "slow"] == 0
     assert found["sequitur_waiting_bytes", source] > 0
+    assert {("sequitur_alignment_total", source, each) for each in ("held", "passed")} <= set(found)
     assert found["sequitur_commit_seconds_count", source] > 0
     assert found["sequitur_view_step_seconds_count", "board"] > 0
     assert 0 < found["sequitur_handler_seconds_count", "board"] <= 2

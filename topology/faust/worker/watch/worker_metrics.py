@@ -151,6 +151,11 @@ def _of_inputs(partitions: Iterable[Partition], lags: Lags) -> Iterator[Metric]:
         "Messages of an input: read, and of them malformed and unknown.",
         labels=[*at, "outcome"],
     )
+    aligned = CounterMetricFamily(
+        "sequitur_alignment",
+        "How often an input waited for slower ones of its source, and how often no longer for one.",
+        labels=[*at, "outcome"],
+    )
     running = GaugeMetricFamily(
         "sequitur_partition_running",
         "Whether a partition runs: 0 while it starts, or starts again after a failure.",
@@ -171,9 +176,11 @@ def _of_inputs(partitions: Iterable[Partition], lags: Lags) -> Iterator[Metric]:
             if (counts := getattr(task, "intake", None)) is not None and not reader:
                 for name in ("read", "malformed", "unknown"):
                     intake.add_metric([*labels, name], getattr(counts, name))
+                for name in ("held", "passed"):
+                    aligned.add_metric([*labels, name], getattr(counts, name))
         if (budget := getattr(each, "budget", None)) is not None:
             used.add_metric(labels, budget.used)
-    yield from (running, lag, behind, intake, used)
+    yield from (running, lag, behind, intake, aligned, used)
 
 
 def view_states(partitions: Iterable[Partition]) -> Iterator[ViewState]:
