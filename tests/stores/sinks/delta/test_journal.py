@@ -49,7 +49,9 @@ def test_a_batch_without_tables_counts_at_once() -> None:
 
 
 def test_an_entry_is_read_as_it_was_written() -> None:
-    after = StoreState({AT: Position("t", 0, 5, 3, 1, 1)}, {"q": (2, "now", 9)}, {"a": {AT: 7}})
+    marks = {("t", "v", "s"): (1, 7)}
+    position = Position("t", 0, 5, 3, 1, 1)
+    after = StoreState({AT: position}, {"q": (2, "now", 9)}, {"a": {AT: 7}}, marks)
     for switch in (None, Switch("next", ["t"], ["a"])):
         replacing = () if switch else (("t", -1, 0, b'{"\xc3\xa9": 1}'), ("t", -1, 1, None))
         entry = JournalEntry(3, ["a"], StoreState(), after, switch, replacing)

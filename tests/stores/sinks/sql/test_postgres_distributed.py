@@ -142,7 +142,7 @@ def test_a_driver_killed_at_any_step_leaves_a_batch_whole_or_not_there(database:
         _wait_for_writers(database)
         with DistributedPostgresSink(database, [ORDERS]) as sink:
             assert _staged(database) == [], (step, when)
-            assert sink.lastbatch("query") == (number - 1 if number else None), (step, when)
+            assert sink.last_batch("query") == (number - 1 if number else None), (step, when)
             assert sink.apply(batch(number), Batch("query", number)).applied == 4
             assert sink.reasons == ()
             assert sink.progress() == [
