@@ -60,12 +60,15 @@ class StandingTransaction:
             joining, self._joining = self._joining, None
             await joining
 
-    async def commit(self) -> None:
-        """Commit, and begin the next one if this one followed the last one closely."""
+    async def commit(self, *, ahead: bool = True) -> None:
+        """Commit, and begin the next one if this one followed the last one closely.
+
+        ahead: whether there may be a next one before it is needed.
+        """
         loop, partitions = asyncio.get_running_loop(), set(self._transactions.txn_partitions)
         await self._producer.commit_transaction()
         last, self._last = self._last, loop.time()
-        if partitions and self._last - last < CLOSELY:
+        if ahead and partitions and self._last - last < CLOSELY:
             self._transactions.begin_transaction()
             self._standing = asyncio.create_task(self._stand(partitions))
             self._kept = loop.call_later(KEPT, self._give_up)

@@ -1,6 +1,7 @@
 """Write commit units to Kafka: outputs, changelog rows and input offsets, packed batch by batch."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sized
 from typing import Any, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -14,6 +15,8 @@ from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.standing_transaction import StandingTransaction
 from topology.model.ending import wait_for_stop
 
+FEW = 500
+"""Records of a unit that is written for the sake of who waits for it."""
 BATCH_BYTES = 1 << 20
 REQUEST_BYTES = 16 << 20
 """A message of the broker's full size plus what a buffer row adds must still fit."""
@@ -56,6 +59,14 @@ async def _all_acknowledged(
     return {view: end for view, end in ends.items() if end is not None}
 
 
+def _few(unit: CommitUnit) -> bool:
+    """Whether a unit's records take less time than its transaction."""
+    parts: list[Sized] = [
+        *unit.colocated.values(), *unit.keyed.values(), *unit.rows.values()
+    ]  # fmt: skip
+    return sum(map(len, parts)) < FEW
+
+
 class TransactionalWriter:
     """Exactly once: a unit is one Kafka transaction.
 
@@ -87,15 +98,25 @@ class TransactionalWriter:
         await self.producer.start()
 
     async def commit(self, unit: CommitUnit, source: TopicPartition) -> dict[str, int]:
+        few = _few(unit)
         await self._transaction.begin()
         outputs, changes = await self._packer.send(unit)
-        # One after the other: a broker that looks up whether a transaction is under way for the
-        # one refuses the other meanwhile, and it has to be sent again.
-        ends = await _all_acknowledged(outputs, changes)
+        if few:
+            # One after the other: a broker that looks up whether a transaction is under way for the
+            # one refuses the other meanwhile, and it has to be sent again.
+            ends = await _all_acknowledged(outputs, changes)
+            await self._offset(unit, source)
+        else:
+            # Where there is much to send, that costs less than waiting.
+            ends, _ = await asyncio.gather(
+                _all_acknowledged(outputs, changes), self._offset(unit, source)
+            )
+        await self._transaction.commit(ahead=few)
+        return ends
+
+    async def _offset(self, unit: CommitUnit, source: TopicPartition) -> None:
         await self._transaction.join()
         await self._send_offset(unit, source)
-        await self._transaction.commit()
-        return ends
 
     async def _send_offset(self, unit: CommitUnit, source: TopicPartition) -> None:
         if unit.next_offset is not None:
