@@ -1,11 +1,13 @@
 """Catching up makes no disorder: a source's partitions are read in the order of their times."""
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from tests.conftest import BrokerAddress
 from tests.topology.faust.worker_process import Worker
@@ -45,10 +47,10 @@ def send(worker: Worker, times: Sequence[int] = (0, COUNT // 2)) -> None:
     assert producer.flush(30) == 0
 
 
-def disorder(worker: Worker) -> int:
+def disorder(worker: Worker, count: int = COUNT) -> int:
     """How far a message is behind later ones, at most, where views read it."""
     highest = most = 0
-    for record in worker.wait(f"{worker.prefix}.in.by-stream", COUNT):
+    for record in worker.wait(f"{worker.prefix}.in.by-stream", count):
         number = orjson.loads(record.value() or b"")["n"]
         most, highest = max(most, highest - number), max(highest, number)
     return most
@@ -75,3 +77,89 @@ def test_a_partition_whose_clock_stands_still_holds_the_other_up_for_a_while_onl
     send(worker, (-1, 10_000))
     worker.start(PATIENCE="300")
     worker.wait(f"{worker.prefix}.in.by-stream", COUNT)
+
+
+UNEQUAL = """
+import os
+import time
+from topology import Inspector, Topology, contiguous
+from topology.engine.partition import group_alignment
+from topology.engine.stream_task import RekeyTask
+from topology.faust import compile
+from topology.faust.worker import group_reading
+
+group_reading.EVERY = group_reading.WAITING = 0.05
+group_alignment.PATIENCE = int(os.environ.get("PATIENCE", "0"))
+slow, process = float(os.environ.get("SLOW", "0")), RekeyTask.process
+
+def slowly(self, records, now):
+    time.sleep(slow)
+    return process(self, records, now)
+
+RekeyTask.process = slowly
+prefix = os.environ["PREFIX"]
+topology = Topology(prefix)
+source = topology.source(
+    f"{prefix}.in", inspector=Inspector("s", "n"), sequence=contiguous(start=1), partitions=1
+)
+topology.view("all", of=source, handler=lambda event: None)
+app = compile(topology, session_timeout=80, batch=100)
+"""
+PAST = 1_600_000_000_000
+"""Of messages that are a backlog whatever this machine's clock says."""
+
+
+EACH = 6_000
+"""Messages of a partition. The slow worker takes 10 s at least for them, the other a second."""
+
+
+def send_evenly(worker: Worker, first: int, behind: int) -> None:
+    """Messages of one stream, a millisecond apart, to both partitions in turns."""
+    producer = Producer({"bootstrap.servers": worker.broker})
+    for number in range(first, behind):
+        value = orjson.dumps({"s": "A", "n": number + 1})
+        producer.produce(
+            f"{worker.prefix}.in", value, partition=number % 2, timestamp=PAST + number
+        )
+    assert producer.flush(30) == 0
+
+
+def have_a_partition_each(worker: Worker) -> bool:
+    admin = AdminClient({"bootstrap.servers": worker.broker})
+    try:
+        group = admin.describe_consumer_groups([worker.prefix])[worker.prefix].result(60)
+    except KafkaException:  # its coordinator is still to be made
+        return False
+    mine = [
+        [tp for tp in member.assignment.topic_partitions if tp.topic == f"{worker.prefix}.in"]
+        for member in group.members
+    ]
+    return sorted(map(len, mine)) == [1, 1]
+
+
+@pytest.mark.parametrize("ahead", ["0", "-1"], ids=["aligned", "unbounded"])
+def test_of_two_workers_the_faster_one_stays_beside_the_slower_one_while_it_moves(
+    broker: BrokerAddress, unique: Callable[[str], str], tmp_path: Path, ahead: str
+) -> None:
+    """Each has one partition. The slow one is then frozen: the other reads on without it."""
+    first = Worker(broker.address, unique("abreast"), tmp_path, UNEQUAL)
+    second = first.another("two")
+    try:
+        for worker, slow in ((first, "0"), (second, "0.2")):
+            worker.start(SLOW=slow, PATIENCE="10000", SEQUITUR_READ_AHEAD=ahead)
+        first.wait_until(lambda: have_a_partition_each(first))
+        send_evenly(first, 0, 2 * EACH)
+        found = disorder(first, 2 * EACH)
+        if ahead == "-1":
+            assert found > EACH
+            return
+        assert found < EACH
+        first.wait_until(lambda: "for slower ones" in first.run("views").stdout)
+        assert second.process is not None
+        second.process.send_signal(signal.SIGSTOP)
+        send_evenly(first, 2 * EACH, 2 * EACH + 2_000)
+        first.wait(f"{first.prefix}.in.by-stream", 2 * EACH + 1_000)
+        first.wait_until(lambda: "time no longer for one" in first.run("views").stdout)
+    finally:
+        first.kill()
+        second.kill()
