@@ -58,6 +58,9 @@ class Log:
     def pause(self, _: TopicPartition) -> None:
         pass
 
+    def resume(self, _: TopicPartition) -> None:
+        pass
+
 
 class Partition:
     """What outlives a run: the log, the table, the units; as much of it as was committed."""
