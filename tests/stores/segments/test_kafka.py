@@ -142,7 +142,7 @@ async def test_who_was_replaced_publishes_nothing(
     with pytest.raises(PublishRefused, match="there is no topic"):
         await new.publish(OutboundBatch(pair, (*good, nowhere), Place(1, 50)))
     assert await new.partition_numbers(f"{target}-absent") == ()
-    assert 0 < caplog.text.count(f"{target}-absent not found in cluster metadata") < 20
+    assert 0 < caplog.text.count(f"{target}-absent not found in cluster metadata") < 100
     await new.publish(batch(b"third", 50))
     found = [each.value for each in await committed(kafka, target, 3)]
     assert found == [b"first", b"second", b"third"], "nothing of a refused batch is there"
