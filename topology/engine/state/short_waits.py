@@ -100,8 +100,7 @@ class ShortWaits:
             self._at = last.offset
 
     def let_go(self) -> None:
-        """The batch in hand is done with. What is freed while the processor still has it at hand
-        costs half of what it costs a step later."""
+        """The batch in hand is done with: until the next one comes, its events take no memory."""
         self._events, self._inputs = (), None
 
     def add(self, events: Iterable[Event]) -> list[Event]:
