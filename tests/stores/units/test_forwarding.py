@@ -66,7 +66,7 @@ async def test_what_was_sent_before_and_after_a_reconnect_arrives_in_order_with_
     there = destination(3)
     async with StoredProducer(there.name, path) as producer:
         await producer.unit("u").send(OutgoingMessage(b"0", attributes={"kind": "é"}))
-        await producer.send(OutgoingMessage(b"old", expires=1.0), unit="u")
+        await producer.send(OutgoingMessage(b"old", expires=0.01), unit="u")
     async with there.server(), there.consumer(mode="auto") as consumer:
         async with forwarding(there, path) as agent:
             first = await received(consumer)

@@ -122,7 +122,7 @@ async def test_whoever_is_killed_each_message_is_kept_once_in_order(
     finally:
         for each in running:
             each.terminate()
-    assert {each.wait(30) for each in running} <= {0, -signal.SIGTERM}, "as it starts, or in order"
+    assert {each.wait(120) for each in running} <= {0, -signal.SIGTERM}, "as it starts, or in order"
     *found, last = everything(log, name)
     assert len(found) == 2_100
     for partition in range(3):

@@ -108,14 +108,14 @@ def test_a_broadcast_keeps_its_place_and_triggers_once_what_is_registered_over_k
         wait_until(lambda: "listener far" not in status())  # nobody has heard of it
         for number in range(60):
             send(halt=number % 10 in (3, 4))
-        producer.flush(30)
+        producer.flush(120)
         wait_until(lambda: marks.stat().st_size > 0)
         for process in processes:
             process.kill()
             process.wait()
         for number in range(60):
             send(halt=number % 10 in (3, 4))
-        producer.flush(30)
+        producer.flush(120)
         processes[:] = [start("serve", str(file)), start("listen", str(file), str(ear))]
         halts = {n for each in sent.values() for n in each if n % 10 in (3, 4)}
 

@@ -77,7 +77,7 @@ def test_a_stream_that_failed_waits_in_order_until_it_is_let_go_whoever_is_kille
     def send(key: str, *numbers: int, **more: object) -> None:
         for number in numbers:
             producer.produce(f"{name}.in", orjson.dumps({"n": number, **more}), key=key)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def serve() -> "subprocess.Popen[bytes]":
         with log.open("ab") as out:

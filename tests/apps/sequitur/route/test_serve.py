@@ -90,7 +90,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
         for number in range(count, count + messages):
             value = orjson.dumps({"n": number, "maker": f"m{number % 3}"})
             producer.produce(f"{name}.in", value, partition=number % 2)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         count += messages
 
     def records(topic: str) -> list[bytes]:
@@ -146,7 +146,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
 
         # Nothing is clean over what failed, is there twice, or comes of nothing.
         producer.produce(f"{name}.in", b"not JSON", partition=0)
-        producer.flush(30)
+        producer.flush(120)
         wait_until(lambda: records("malformed") == [b"not JSON"])
         (failed,) = read(broker.address, f"{name}.malformed")
         assert b"failed: " in dict(failed.headers() or ())["sequitur-trail"]  # type: ignore[operator]
@@ -155,7 +155,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
         assert "1 failed" in said
         (one, *_) = read(broker.address, f"{name}.left")
         producer.produce(f"{name}.left", one.value(), headers=one.headers())
-        producer.flush(30)
+        producer.flush(120)
         assert "is 2 times in" in order("audit")[1]
         process.send_signal(signal.SIGTERM)
         assert ended(process, 60, log) == 0
