@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
+from sequitur.local.process import spawn
 from sequitur.route.loading import load_units
 from soak.check import read
 from tests.conftest import BrokerAddress, make_topics
@@ -67,7 +68,7 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
 
     def start(role: str) -> None:
         command = [sys.executable, "-m", "sequitur", "route", role, str(router)]
-        running[role] = subprocess.Popen(command, start_new_session=True)
+        running[role] = spawn(command)
 
     def told() -> int:
         return sum(

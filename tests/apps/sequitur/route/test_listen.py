@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
+from sequitur.local.process import spawn
 from soak.check import read
 from soak.ended import stacks
 from tests.conftest import BrokerAddress, make_topics
@@ -84,7 +85,7 @@ def test_a_broadcast_keeps_its_place_and_triggers_once_what_is_registered_over_k
     def start(*words: str) -> subprocess.Popen[bytes]:
         with log.open("ab") as out:
             command = [sys.executable, "-m", "sequitur", "route", *words]
-            return subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+            return spawn(command, env=environment, output=out)
 
     def order(*words: str) -> tuple[int, str]:
         with redirect_stdout(StringIO()) as said:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
+from sequitur.local.process import spawn
 from soak.check import read
 from soak.ended import ended, stacks
 from tests.conftest import BrokerAddress, make_topics
@@ -118,7 +118,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
     }
     with log.open("ab") as out:
         command = [sys.executable, "-m", "sequitur", "route", "serve", str(file), *kafka]
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+        process = spawn(command, env=environment, output=out)
     try:
         send(300)
         wait_until(lambda: len(records("left")) == len(records("right")) == 100)

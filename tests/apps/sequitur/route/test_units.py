@@ -17,6 +17,7 @@ import pytest
 
 from checkout.rabbitmq import RabbitMQ
 from sequitur.cli.main import main
+from sequitur.local.process import spawn
 from sequitur.route.loading import load_units
 from sequitur.route.pages import RoutePages
 from sequitur.route.transports import RABBITMQ, Transport
@@ -90,7 +91,7 @@ def lines(folder: Path, numbers: Sequence[int]) -> None:
 
 
 def start(verb: str, router: Path, *more: str) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, "-m", "sequitur", "route", verb, str(router), *more])
+    return spawn([sys.executable, "-m", "sequitur", "route", verb, str(router), *more])
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
+from sequitur.local.process import spawn
 from sequitur.route import agreed_rules
 from sequitur.route.agreed_rules import AgreedRules
 from sequitur.route.loading import load_units
@@ -193,7 +194,7 @@ class Commands:
     def start(self, *words: str) -> "subprocess.Popen[bytes]":
         with (self.folder / "log").open("ab") as out:
             command = [sys.executable, "-m", "sequitur", "route", *words]
-            self.running.append(subprocess.Popen(command, stdout=out, stderr=out))
+            self.running.append(spawn(command, output=out))
         return self.running[-1]
 
     def order(self, *words: str) -> tuple[int, str]:
