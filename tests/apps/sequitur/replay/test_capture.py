@@ -100,7 +100,9 @@ async def test_whoever_is_killed_each_message_is_kept_once_in_order(
         for begin in (0, 700, 1_400):
             await send(kafka, name, range(begin, begin + 700))
             await until(partial(_has, log, begin + 50))
-            running.pop(0).send_signal(signal.SIGKILL)
+            killed = running.pop(0)
+            killed.kill()
+            killed.wait()
             running.append(start(file))
         # In transactions, of which one is given up; what a replay published is not new.
         async with AIOKafkaProducer(**kafka, transactional_id=name) as producer:

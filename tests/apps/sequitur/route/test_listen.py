@@ -48,7 +48,7 @@ address = "{name}.left"
 LISTENER = """
 name = "ear"
 destination = "left"
-lifetime = "20s"
+lifetime = "60s"
 
 [action.mark]
 command = [{python}, "-c", "{code}"]

@@ -66,7 +66,7 @@ address = "NAME.left"
 EAR = """
 name = "ear"
 destination = "left"
-lifetime = "20s"
+lifetime = "60s"
 [action.mark]
 command = [{python}, "-c", "{code}"]
 """
@@ -247,7 +247,7 @@ def test_a_broadcast_reaches_listeners_on_each_transport_in_its_place_over_kill_
     lines.touch()
     consumer = commands.start("consume", router)
     commands.start("publish", router)
-    far = ("register", router, "far", "right", "--lifetime", "60s")
+    far = ("register", router, "far", "right", "--lifetime", "600s")
     commands.wait_until(lambda: commands.order(*far)[0] == 0)
     commands.start("listen", router, str(ear))
     commands.wait_until(lambda: "listener ear" in commands.order("status", router)[1])
