@@ -139,7 +139,7 @@ class Partition:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait until it is so; the test fails where the runner does."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not true():
                 if self.failure is not None:
                     raise self.failure
