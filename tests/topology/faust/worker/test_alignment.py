@@ -151,7 +151,7 @@ def test_of_two_workers_the_faster_one_stays_beside_the_slower_one_while_it_move
     second = first.another("two")
     try:
         for worker, slow in ((first, "0"), (second, "0.2" if ahead == "0" else "600")):
-            worker.start(SLOW=slow, PATIENCE="20000", SEQUITUR_READ_AHEAD=ahead)
+            worker.start(SLOW=slow, PATIENCE="15000", SEQUITUR_READ_AHEAD=ahead)
         first.wait_until(lambda: have_a_partition_each(first))
         send_evenly(first, 0, 2 * EACH)
         if ahead == "-1":
