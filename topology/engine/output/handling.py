@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from types import GeneratorType
 from typing import Any
 
@@ -45,6 +46,8 @@ OUTPUTS_LIMIT = FEW * OUTPUT_LIMIT
 """Bytes of all messages of one event but the first few."""
 _PLAIN = frozenset((GeneratorType, list, tuple))
 """What handlers return, nearly always."""
+_END: Any = object()
+"""A handler yields no more."""
 NEVER: Mapping[Event, int] = {}
 """No event was retried."""
 
@@ -95,6 +98,8 @@ class Handling:
         self.context = NO_HEADERS
         self.refused = view.emitting.refused
         self.hops = view.hops
+        self.keyed = view.of.keyed
+        self.plain = not (view.stateful or view.cells or view.paths or view.hops)
 
     def run(self, ready: Iterable[Event]) -> None:
         """Handle events with a plain handler."""
@@ -169,14 +174,37 @@ class Handling:
 
     def write(self, event: Event, items: Iterable[Any]) -> None:
         """Take over what the handler yields for one event, all of it or nothing."""
-        self.context = trace_context(came) if (came := event.message.headers) else NO_HEADERS
         changes: list[Upsert | Delete] = []
         emits: list[tuple[dict[str, list[Out]], str, Out]] = []
+        if self.plain and items.__class__ in _PLAIN and not event.message.headers:
+            # Most yield one thing, of which there is little to find out.
+            items = iter(items)
+            first = next(items, _END)
+            if (out := self.passed_on(event, first)) is not None:
+                topic, following = first.topic, next(items, _END)
+                if following is _END:
+                    self.unit.colocated[topic].append(out)
+                    self.sent.append((topic, out, self.view.name, event.stream, event.sequence))
+                    return
+                emits.append((self.unit.colocated, topic, out))
+                first = following
+            elif first.__class__ is Upsert or first.__class__ is Delete:
+                check_change(first)
+                changes.append(first)
+                first = next(items, _END)
+                if first is _END:
+                    self.context = NO_HEADERS
+                    self.emit_changes(event, changes)
+                    return
+            elif first is _END:
+                return
+            items = chain((first,), items)
+        elif items.__class__ not in _PLAIN:
+            items = each_of(items)
+        self.context = trace_context(came) if (came := event.message.headers) else NO_HEADERS
         if self.named:
             self.named = set()
-        few, size = FEW, 0
-        if items.__class__ not in _PLAIN:
-            items = each_of(items)
+        few, size = FEW - len(changes) - len(emits), 0
         unrouted: list[Event] = []
         late: str | None = None
         if self.paths:
@@ -231,6 +259,18 @@ class Handling:
             self.cells[event.stream].update(cells)
         if self.context:
             self.unit.traced.append((self.view.name, event, self.context))
+
+    def passed_on(self, event: Event, item: Any) -> Out | None:
+        """The record of a message under its event's own key, to a topic that is known, as most
+        are; None if there is more to it than that."""
+        if item.__class__ is not Emit or item.topic not in self.topics or self.refused:
+            return None
+        key, value = item.key, item.value
+        if key is None or key is not event.message.key or item.headers or not self.keyed:
+            return None
+        if value.__class__ is not bytes or len(key) + len(value) > OUTPUT_LIMIT:
+            return None
+        return key, value, self.unit.now, NO_HEADERS
 
     def emit_changes(self, event: Event, changes: list[Upsert | Delete]) -> None:
         """Take over an event's row changes."""
