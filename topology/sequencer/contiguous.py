@@ -6,7 +6,7 @@ from itertools import islice
 from typing import ClassVar
 
 from topology.model.event import Event
-from topology.sequencer.memory_budget import size_of
+from topology.sequencer.memory_budget import EVENT, size_of
 from topology.sequencer.ordering import LAST, Ordering
 from topology.sequencer.progress import Progress, State, may_be_lost, was_skipped
 from topology.sequencer.ring import RingBuffer
@@ -47,20 +47,39 @@ class ContiguousRun(Run):
             return
         changed, ready = self.result.changed, self.result.ready.append
         seen, progress_of, add = changed.get, self.state.progress, ordering.step
+        buffered, jump, timers = self.result.buffered.append, ordering.jump, self.timers
         for event in events:
-            stream = event.stream
+            stream, sequence = event.stream, event.sequence
             progress = seen(stream)
             if progress is None:
                 progress = progress_of(stream)
-            if progress.__class__ is int:
-                if event.sequence == progress + add:
-                    changed[stream] = event.sequence
+                if progress.__class__ is not int:
+                    if not self.in_ring(event, progress):  # type: ignore[arg-type]
+                        self.place(event, progress)
+                    continue
+            if isinstance(progress, int):
+                if sequence == progress + add:
+                    changed[stream] = sequence
                     ready(event)
-                elif event.sequence <= progress:  # type: ignore[operator]
+                elif sequence <= progress:
                     self.result.duplicates += 1
-                elif not self.begins_to_wait(event, progress):  # type: ignore[arg-type]
+                elif not self.begins_to_wait(event, progress):
                     self.place(event, progress)
-            elif not self.in_ring(event, progress):  # type: ignore[arg-type]
+                continue
+            # What this step has changed is its own copy. Most that come now wait like others.
+            ring, ahead = progress.ring, sequence - progress.last
+            if (
+                add < ahead <= jump and ring is not None and ahead <= ring.size * add
+                and ring.slots and (slot := sequence // add % ring.size) not in ring.slots
+                and not (progress.spilled or progress.held or progress.rebuild)
+                and progress.closed is None
+            ):  # fmt: skip
+                ring.slots[slot] = event
+                ring.bytes += EVENT + 2 * len(event.message.value or b"")
+                buffered(event)
+                if event.arrived > timers.clock:
+                    timers.clock = event.arrived
+            elif not self.in_ring(event, progress):
                 self.place(event, progress)
 
     def begins_to_wait(self, event: Event, last: int) -> bool:
