@@ -100,7 +100,7 @@ class StreamTask:
         several: Several | None = getattr(inspect, "several", None)
         rest = iter(records)
         if several is not None and not restore and add == 1:
-            rest = iter(partial(several, rest, start, now, append), None)  # type: ignore[arg-type]
+            rest = iter(partial(several, rest, start, now, append), None)
         for record in rest:
             message = original(record) if restore else record
             try:

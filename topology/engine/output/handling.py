@@ -1,7 +1,7 @@
 """Call a view's handler for events that are ready, and put what it yields into a commit unit."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import GeneratorType
@@ -44,6 +44,8 @@ FEW = 16
 """Row changes and messages of one event that are not looked at together."""
 OUTPUTS_LIMIT = FEW * OUTPUT_LIMIT
 """Bytes of all messages of one event but the first few."""
+Emitted = tuple[dict[str, list[Out]], str, Out]
+"""Which of the unit's outputs a message goes to, its topic, its record."""
 _PLAIN = frozenset((GeneratorType, list, tuple))
 """What handlers return, nearly always."""
 _END: Any = object()
@@ -98,12 +100,12 @@ class Handling:
         self.context = NO_HEADERS
         self.refused = view.emitting.refused
         self.hops = view.hops
-        self.keyed = view.of.keyed
-        self.plain = not (view.stateful or view.cells or view.paths or view.hops)
 
     def run(self, ready: Iterable[Event]) -> None:
         """Handle events with a plain handler."""
-        view, write, fail = self.view, self.write, self.fail
+        view, fail = self.view, self.fail
+        plain = not (view.stateful or view.cells or view.paths or view.hops or self.refused)
+        write = self.write_one if plain else self.write
         handler, accepts = view.handler, view.accepts
         if view.cells:
             handler = self.with_cells
@@ -172,34 +174,55 @@ class Handling:
         self.live_cells = Cells(self.stored, stream, self.cells.setdefault(stream, {}))
         return self.view.handler(event, state, self.live_cells)
 
-    def write(self, event: Event, items: Iterable[Any]) -> None:
-        """Take over what the handler yields for one event, all of it or nothing."""
-        changes: list[Upsert | Delete] = []
-        emits: list[tuple[dict[str, list[Out]], str, Out]] = []
-        if self.plain and items.__class__ in _PLAIN and not event.message.headers:
-            # Most yield one thing, of which there is little to find out.
-            items = iter(items)
-            first = next(items, _END)
-            if (out := self.passed_on(event, first)) is not None:
-                topic, following = first.topic, next(items, _END)
+    def write_one(self, event: Event, items: Any) -> None:
+        """`write` of a view whose handlers yield one thing most often, of which there is little to
+        find out: a row change, or a message with the event's own key to a topic that is known."""
+        message = event.message
+        if items.__class__ not in _PLAIN or message.headers:
+            self.write(event, items)
+            return
+        items = iter(items)
+        first = next(items, _END)
+        kind = first.__class__
+        if kind is Emit:
+            topic, key, value = first.topic, first.key, first.value
+            if (
+                key is message.key and key is not None and value.__class__ is bytes
+                and topic in self.topics and not first.headers and self.view.of.keyed
+                and len(key) + len(value) <= OUTPUT_LIMIT
+            ):  # fmt: skip
+                colocated, out = self.unit.colocated, (key, value, self.unit.now, NO_HEADERS)
+                following = next(items, _END)
                 if following is _END:
-                    self.unit.colocated[topic].append(out)
+                    colocated[topic].append(out)
                     self.sent.append((topic, out, self.view.name, event.stream, event.sequence))
-                    return
-                emits.append((self.unit.colocated, topic, out))
-                first = following
-            elif first.__class__ is Upsert or first.__class__ is Delete:
-                check_change(first)
-                changes.append(first)
-                first = next(items, _END)
-                if first is _END:
-                    self.context = NO_HEADERS
-                    self.emit_changes(event, changes)
-                    return
-            elif first is _END:
+                else:
+                    self.write(event, chain((following,), items), (), [(colocated, topic, out)])
                 return
-            items = chain((first,), items)
-        elif items.__class__ not in _PLAIN:
+        elif kind is Upsert or kind is Delete:
+            check_change(first)
+            following = next(items, _END)
+            if following is _END:
+                self.context = NO_HEADERS
+                self.emit_changes(event, [first])
+            else:
+                self.write(event, chain((following,), items), [first])
+            return
+        elif first is _END:
+            return
+        self.write(event, chain((first,), items))
+
+    def write(
+        self,
+        event: Event,
+        items: Iterable[Any],
+        changes: Sequence[Upsert | Delete] = (),
+        emits: Sequence[Emitted] = (),
+    ) -> None:
+        """Take over what the handler yields for one event, all of it or nothing. changes, emits:
+        what was yielded before the items."""
+        changes, emits = [*changes], [*emits]
+        if items.__class__ not in _PLAIN and items.__class__ is not chain:
             items = each_of(items)
         self.context = trace_context(came) if (came := event.message.headers) else NO_HEADERS
         if self.named:
@@ -260,24 +283,12 @@ class Handling:
         if self.context:
             self.unit.traced.append((self.view.name, event, self.context))
 
-    def passed_on(self, event: Event, item: Any) -> Out | None:
-        """The record of a message under its event's own key, to a topic that is known, as most
-        are; None if there is more to it than that."""
-        if item.__class__ is not Emit or item.topic not in self.topics or self.refused:
-            return None
-        key, value = item.key, item.value
-        if key is None or key is not event.message.key or item.headers or not self.keyed:
-            return None
-        if value.__class__ is not bytes or len(key) + len(value) > OUTPUT_LIMIT:
-            return None
-        return key, value, self.unit.now, NO_HEADERS
-
     def emit_changes(self, event: Event, changes: list[Upsert | Delete]) -> None:
         """Take over an event's row changes."""
         self.outputs.append(self.formatter.record(event, changes, self.unit.now, self.context))
 
-    def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
-        """(which of the unit's outputs, topic, record) of a message."""
+    def emitted(self, event: Event, item: Emit) -> Emitted:
+        """What a message comes to."""
         key, value = item.key, item.value
         if self.refused and (why := self.refused.pop((event.stream, event.sequence), None)):
             raise HandlerError(why)
