@@ -13,9 +13,11 @@ from topology.sequencer.timers import Timers
 
 @dataclass(frozen=True, slots=True)
 class MonotonicOrdering(SparseOrdering):
-    """settle: how long an event waits for lower ones (ms)."""
+    """settle: how long an event waits for lower ones (ms). appended: whether sequences are offsets
+    of the input, so that what is not above the last one is always a copy, however old."""
 
     settle: int = 0
+    appended: bool = False
     settles: ClassVar[bool] = True
 
     def run(self, state: State, timers: Timers) -> "MonotonicRun":
@@ -45,7 +47,8 @@ class MonotonicRun(SparseRun):
         stream, sequence = event.stream, event.sequence
         last = progress if isinstance(progress, int) else progress.last
         if sequence <= last:
-            if isinstance(progress, Progress) and sequence in progress.recent:
+            known = isinstance(progress, Progress) and sequence in progress.recent
+            if known or (self.ordering.appended and not event.was_dead):
                 self.result.duplicates += 1
                 return
             progress = self.writable(stream, progress)
@@ -70,7 +73,8 @@ class MonotonicRun(SparseRun):
 
     def advance(self, event: Event, progress: Progress) -> None:
         super().advance(event, progress)
-        progress.remember(event.sequence)
+        if not self.ordering.appended:
+            progress.remember(event.sequence)
 
     def go_on(self, stream: str, progress: Progress) -> None:
         # What is to go is settled anew, when it is known what arrived.

@@ -244,7 +244,7 @@ def _wait(
     """Declare the view that says when rows have waited long enough."""
     view = f"{name}-wait"
     held = graph.add_hop(
-        view, waits, (name,), lookup_record_of, Monotonic(seconds), source.partitions
+        view, waits, (name,), lookup_record_of, Monotonic(seconds, appended=True), source.partitions
     )
 
     def over(event: Event) -> Iterator[Emit]:

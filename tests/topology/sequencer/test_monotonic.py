@@ -129,3 +129,13 @@ def test_the_memory_of_a_stream_is_bounded(arrivals: list[int]) -> None:
     progress = held.known["a"]
     assert len(getattr(progress, "recent", ())) <= RECENT_KEPT
     assert held.handled.get("a", []) == sorted(set(held.handled.get("a", [])))
+
+
+def test_of_what_is_appended_no_copy_is_late_however_old() -> None:
+    held = Held(ordering(appended=True))
+    sent = [event("a", number, at=0) for number in range(100)]
+    held.take(*sent, now=0)
+    held.take(now=2000)
+    assert held.handled == {"a": list(range(100))}
+    again = held.take(*sent, now=3000)
+    assert (again.late, again.duplicates) == ([], 100)

@@ -13,16 +13,20 @@ from topology.sequencer.monotonic import MonotonicOrdering
 
 @dataclass(frozen=True, slots=True)
 class Monotonic(StreamOrder):
-    """Sequences only grow: an event waits `settle` seconds for lower ones."""
+    """Sequences only grow: an event waits `settle` seconds for lower ones; if they are the offsets
+    of its topic (`appended`), no copy is late."""
 
     settle: float = field()
+    appended: bool = False
     settles: ClassVar[bool] = True
 
     def follows(self, event: Event, last: int | None) -> bool:
         return True
 
     def ordering(self, **policies: Any) -> MonotonicOrdering:
-        return MonotonicOrdering(settle=math.ceil(self.settle * 1000), **policies)
+        return MonotonicOrdering(
+            settle=math.ceil(self.settle * 1000), appended=self.appended, **policies
+        )
 
 
 def monotonic(settle: float) -> Monotonic:
