@@ -105,7 +105,8 @@ class Inspector(Normalised):
             return stream, sequence, kind, body
 
         names = [_only_name(field) for field in (*self.stream, self.sequence, self.kind)]
-        if len(names) == 3 and names[1] and _OTHER not in names:
+        keyed_kind = isinstance(self.kind, RecordKey)
+        if len(names) == 3 and names[1] and _OTHER not in names and not keyed_kind:
             inspect.several = _several(stream_of, ids, names, sequence_type)  # type: ignore[attr-defined]
         return inspect
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stores.view_state.memory import MemoryTable
-from topology import Event, Inspector, Record, Topology, key
+from topology import Event, Inspector, Record, Topology, header, key
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.stream_task import StreamTask
 from topology.model.event import damaged
@@ -62,3 +62,14 @@ def test_together_as_alone(
     together = outcome(task, given_)
     del source.inspect_whole.several  # type: ignore[attr-defined]
     assert outcome(task, given_) == together
+
+
+@pytest.mark.parametrize("inspector", [
+    Inspector("stream", "seq", key()),
+    Inspector("stream", key()),
+    Inspector("order.stream", "seq"),
+    Inspector(("stream", "seq"), "seq"),
+    Inspector(header("stream"), "seq"),
+])  # fmt: skip
+def test_other_fields_are_inspected_one_by_one(inspector: Inspector) -> None:
+    assert not hasattr(inspector.compile(), "several")
