@@ -60,7 +60,7 @@ def test_together_as_alone(
     task = StreamTask(topology, source, 0, {"v": MemoryTable()})
     assert hasattr(source.inspect_whole, "several")
     together = outcome(task, given_)
-    del source.inspect_whole.several  # type: ignore[attr-defined]
+    del source.inspect_whole.several
     assert outcome(task, given_) == together
 
 

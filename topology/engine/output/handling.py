@@ -1,7 +1,7 @@
 """Call a view's handler for events that are ready, and put what it yields into a commit unit."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from types import GeneratorType
@@ -104,8 +104,9 @@ class Handling:
     def run(self, ready: Iterable[Event]) -> None:
         """Handle events with a plain handler."""
         view, fail = self.view, self.fail
-        plain = not (view.stateful or view.cells or view.paths or view.hops or self.refused)
-        write = self.write_one if plain else self.write
+        more = view.stateful or view.cells or view.paths or view.hops or self.refused
+        # What a subclass does otherwise is not known here.
+        write = self.write if more or self.__class__ is not Handling else self.write_one
         handler, accepts = view.handler, view.accepts
         if view.cells:
             handler = self.with_cells
@@ -197,7 +198,7 @@ class Handling:
                     colocated[topic].append(out)
                     self.sent.append((topic, out, self.view.name, event.stream, event.sequence))
                 else:
-                    self.write(event, chain((following,), items), (), [(colocated, topic, out)])
+                    self._write(event, chain((following,), items), [], [(colocated, topic, out)])
                 return
         elif kind is Upsert or kind is Delete:
             check_change(first)
@@ -206,22 +207,24 @@ class Handling:
                 self.context = NO_HEADERS
                 self.emit_changes(event, [first])
             else:
-                self.write(event, chain((following,), items), [first])
+                self._write(event, chain((following,), items), [first], [])
             return
         elif first is _END:
             return
-        self.write(event, chain((first,), items))
+        self._write(event, chain((first,), items), [], [])
 
-    def write(
+    def write(self, event: Event, items: Iterable[Any]) -> None:
+        """Take over what the handler yields for one event, all of it or nothing."""
+        self._write(event, items, [], [])
+
+    def _write(
         self,
         event: Event,
         items: Iterable[Any],
-        changes: Sequence[Upsert | Delete] = (),
-        emits: Sequence[Emitted] = (),
+        changes: list[Upsert | Delete],
+        emits: list[Emitted],
     ) -> None:
-        """Take over what the handler yields for one event, all of it or nothing. changes, emits:
-        what was yielded before the items."""
-        changes, emits = [*changes], [*emits]
+        """changes, emits: what the handler yielded before the items."""
         if items.__class__ not in _PLAIN and items.__class__ is not chain:
             items = each_of(items)
         self.context = trace_context(came) if (came := event.message.headers) else NO_HEADERS
