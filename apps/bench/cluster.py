@@ -91,7 +91,9 @@ class Cluster(Kafka):
         return _write(self.producer(), topic, messages, times)
 
     @contextmanager
-    def held_back(self, topic: str, messages: Iterable[Sent]) -> Iterator[None]:
+    def held_back(
+        self, topic: str, messages: Iterable[Sent], times: Iterable[int] = NOW
+    ) -> Iterator[None]:
         """Write messages that readers of committed records get, all at once, when this is left.
 
         They are one transaction, which is committed then; so workers can be ready beforehand.
@@ -102,7 +104,7 @@ class Cluster(Kafka):
         producer.init_transactions(_TIMEOUT)
         producer.begin_transaction()
         try:
-            _write(producer, topic, messages)
+            _write(producer, topic, messages, times)
             yield
         except BaseException:
             producer.abort_transaction(_TIMEOUT)

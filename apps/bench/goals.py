@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.bench import FULL
 from bench.results import Result
-from bench.scenarios import grid, latency, memory, recovery, views, waiting, workers
+from bench.scenarios import flights, grid, latency, memory, recovery, views, waiting, workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,30 @@ GOALS = (
             bound,
         )
         for (title, names), bound in zip(grid.OTHERS.items(), (0.8, 2, 1), strict=True)
+    ),
+    Goal(
+        "the flights' backlog, movements/s",
+        "flights",
+        figure(flights.OURS, "rate"),
+        42_000,
+        digits=0,
+    ),
+    Goal(
+        "the flights' backlog, microseconds of CPU a movement",
+        "flights",
+        figure(flights.OURS, "cpu"),
+        25,
+        at_least=False,
+        digits=1,
+    ),
+    *(
+        Goal(
+            f"the flights' backlog, × {title}",
+            "flights",
+            lambda result, title=title: flights.by_the_better(result, title),  # type: ignore[misc]
+            bound,
+        )
+        for title, bound in (("Kafka Streams", 2), ("Flink", 1))
     ),
     Goal(
         "a stream in reverse blocks of 5,000, × its rate in order",

@@ -4,7 +4,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sequitur.demo.processes import Child
@@ -21,11 +22,12 @@ class Program(Child):
     @property
     def cpu(self) -> float:
         """CPU seconds used so far, all threads; 0 where the system does not tell or it is gone."""
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return _cpu(self.pid)
+
+    @property
+    def cpu_below(self) -> float:
+        """CPU seconds used so far by its child processes, and by theirs."""
+        return sum(map(_cpu, _below(self.pid)))
 
     def memory(self) -> tuple[float, float]:
         """(resident memory now, at its peak) in MB of 10^6 bytes; 0 where the system is silent."""
@@ -60,6 +62,23 @@ def emptied(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
+
+
+def _cpu(process: int) -> float:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _below(process: int) -> Iterator[int]:
+    """The children of a process, and theirs."""
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, task.read_text().split()):
+                yield child
+                yield from _below(child)
 
 
 def _sizes(lines: Sequence[str]) -> list[tuple[str, str]]:

@@ -160,8 +160,11 @@ class StreamTask:
 
         A view that was halted in this unit leaves the others: it has a position of its own now.
         """
+        self._records = []
         for name, task in self.views.items():
             positions = task.state.positions
+            if (short := task.state.short) is not None:
+                short.let_go()
             if self.apart or positions.halted is not None:
                 positions.input = self.position
             elif task.state.noted not in (None, self.position):

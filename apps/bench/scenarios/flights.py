@@ -13,7 +13,7 @@ from bench.peers import flink, kafka_streams
 from bench.peers.java import JavaPeer
 from bench.peers.registry import FLINK, KAFKA_STREAMS, SEQUITUR
 from bench.programs import worker
-from bench.results import Sample
+from bench.results import Result, Sample
 from bench.scenarios.scenario import Column, Scenario
 from bench.workload import Message
 from soak.check import read
@@ -23,6 +23,7 @@ FIRST = 200
 """Movements that are sent at a time; and of the live ones, before all others."""
 RATE = 5_000
 """Live movements a second, unless told otherwise."""
+OURS = "a backlog: Sequitur"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,15 @@ def paced(messages: Iterator[Message], rate: int) -> Iterator[Message]:
 def workload(events: int) -> FlightsWorkload:
     """The movements, which are computed once."""
     return FlightsWorkload(events)
+
+
+def by_the_better(result: Result, title: str) -> float | None:
+    """Our rate with a backlog, by the better of the set-ups of another, None where neither is
+    measured."""
+    ours = result.figure(OURS, "rate")
+    names = [f"{SHAPES[0]}: {name}" for name in CONTESTANTS if name.startswith(title)]
+    others = [found.median for name in names if (found := result.figure(name, "rate"))]
+    return ours.median / max(others) if ours and others else None
 
 
 SCENARIO = Scenario(

@@ -1,16 +1,18 @@
 """A rebuild of the flights, against the time that worker and materializer took for them."""
 
 import re
-import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from uuid import uuid4
 
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
 from bench.bench import FULL, PARTITIONS, SETTLE, Bench, Wrong, sample
+from bench.flight_rows import clock_times
 from bench.goals import Goal, ratio
 from bench.programs import Program, emptied, start, worker
 from bench.results import Sample
@@ -19,6 +21,7 @@ from sequitur.flights.movements import Messages, movements, source_table
 from sequitur.flights.network import Network
 from sequitur.flights.topology import SOURCE
 from sequitur.local.process import tail
+from stores.db.engines import open_engine
 
 VIEWS = ("departure_board", "aircraft", "carrier_delay")
 LIVE = "worker and materializer"
@@ -31,11 +34,12 @@ _SAME = re.compile(r"table (\w+): .*, all the same$", re.MULTILINE)
 class Flights:
     """Movements in a topic, what is made of them live, and rebuilds of that."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, url: str = "") -> None:
         self.bench = bench
         self.folder = emptied(bench.folder / "data" / f"flights-{uuid4().hex[:8]}")
         self.group = f"bench-{self.folder.name}"
-        self.url = f"sqlite:///{self.folder}/read.db"
+        self.url = url or f"sqlite:///{self.folder}/read.db"
+        self._store = open_engine(self.url)
         table = source_table()
         # All of them, unless less is asked for than the goal is stated at.
         moves = movements(table, bench.events if bench.events < FULL else None)
@@ -45,6 +49,7 @@ class Flights:
         bench.cluster.create({SOURCE: PARTITIONS})
         arrivals = zip(delivery.arrivals["index"], delivery.arrivals["station"], strict=True)
         self.messages = [(station.encode(), messages[int(at)]) for at, station in arrivals]
+        self.times = clock_times(delivery.arrivals)
         self.events = len(moves)
         self.outputs = 2 * len(moves) + int((moves["kind"] == "OUT").sum())
 
@@ -58,13 +63,15 @@ class Flights:
             self._program("materializer", command) as materializer,
             self._program("worker", worker("sequitur.flights")) as engine,
         ):
-            with self.bench.cluster.held_back(SOURCE, self.messages):
+            with self.bench.cluster.held_back(SOURCE, self.messages, self.times):
                 self._until(lambda: self._ready(materializer), materializer, engine)
                 time.sleep(SETTLE)
-            began = time.monotonic()
+            began, before = time.monotonic(), _used(engine, materializer)
             self._until(lambda: self._applied() >= self.outputs, materializer, engine)
             seconds = time.monotonic() - began
-        return {"rate": self.events / max(seconds, 1e-6)}
+            used = {name: cpu - before[name] for name, cpu in _used(engine, materializer).items()}
+        each = 1e6 / self.events
+        return {"rate": self.events / seconds, **{name: cpu * each for name, cpu in used.items()}}
 
     def rebuild(self, cores: int) -> dict[str, float]:
         """A rebuild of all views that is compared, and then forgotten."""
@@ -109,14 +116,9 @@ class Flights:
 
     def _applied(self) -> int:
         """How many records are in the store."""
-        path = Path(self.url.removeprefix("sqlite:///"))
-        if path.exists():
-            with (
-                suppress(sqlite3.OperationalError),
-                closing(sqlite3.connect(path)) as connection,
-            ):
-                sql = "SELECT coalesce(sum(applied), 0) FROM _positions"
-                return int(connection.execute(sql).fetchone()[0])
+        with suppress(DBAPIError), self._store.connect() as store:
+            found = store.execute(text("SELECT coalesce(sum(applied), 0) FROM _positions"))
+            return int(found.scalar_one())
         return 0
 
     def _until(self, reached: Callable[[], bool], *programs: Program) -> None:
@@ -131,9 +133,19 @@ class Flights:
 
     def forget(self) -> None:
         """Delete the topics, and what was made."""
+        self._store.dispose()
         self.bench.cluster.delete("flights.")
         self.bench.cluster.delete(self.group)
         emptied(self.folder).rmdir()
+
+
+def _used(engine: Program, materializer: Program) -> dict[str, float]:
+    """CPU seconds so far: of the worker, and of the materializer's Python and its JVM."""
+    return {
+        "worker": engine.cpu,
+        "python": materializer.cpu,
+        "jvm": materializer.cpu_below,
+    }
 
 
 def finished(rebuild: Program, view: str, deadline: float) -> tuple[int, float]:

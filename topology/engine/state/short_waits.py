@@ -99,6 +99,11 @@ class ShortWaits:
             self.end_now |= first.offset < self._at
             self._at = last.offset
 
+    def let_go(self) -> None:
+        """The batch in hand is done with. What is freed while the processor still has it at hand
+        costs half of what it costs a step later."""
+        self._events, self._inputs = (), None
+
     def add(self, events: Iterable[Event]) -> list[Event]:
         """Let events of the batch in hand wait without rows; returns those that are to have one."""
         inputs, fresh, rows = self._records_of_events(), self._fresh, list[Event]()
