@@ -22,7 +22,7 @@ from checkout import rabbitmq, redis
 from checkout.postgres import Postgres
 from sequitur.local import broker_config, home
 from sequitur.local.broker import Broker
-from tests import quick_spark
+from tests import own_process, quick_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,6 +133,13 @@ def pytest_collection_finish() -> None:
     # Thousands of tests that stay until the end, which no collection of garbage has to look at.
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Not around fixtures: what a server that others share has set stays."""
+    with own_process.kept():
+        return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from faust.cli.base import _Group
@@ -86,7 +87,23 @@ class Forked:
         return subprocess.CompletedProcess(self.words, status, out, err)
 
 
+def end_with_tests() -> None:
+    """Have this process end with the one whose tests started it, in whatever way that ends.
+
+    The server of forks does not: it lives as long as one of its forks.
+    """
+    tests = multiprocessing.parent_process()
+    assert tests is not None
+
+    def watch() -> None:
+        tests.join()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Thread(target=watch, name="end with tests", daemon=True).start()
+
+
 def _be(words: list[str], env: dict[str, str], files: list[Path]) -> None:
+    end_with_tests()
     os.environ.clear()
     os.environ.update(env)
     sys.path[:0] = env["PYTHONPATH"].split(os.pathsep)

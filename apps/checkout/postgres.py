@@ -55,7 +55,7 @@ class Postgres(LocalServer):
             ))  # fmt: skip
         return self._url(name)
 
-    def start(self, timeout: float = 60.0) -> Self:
+    def start(self, timeout: float = 120.0) -> Self:
         if self.running:
             return self
         bin = self._installation() / "bin"

@@ -34,7 +34,7 @@ class RabbitMQ(LocalServer):
         """For clients; of a user that may do anything."""
         return f"amqp://guest:guest@{HOST}:{self.port}/"
 
-    def start(self, timeout: float = 60.0) -> Self:
+    def start(self, timeout: float = 120.0) -> Self:
         if self.running:
             return self
         script, names = server_file(), shutil.which("epmd")

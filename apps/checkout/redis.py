@@ -37,7 +37,7 @@ class Redis(LocalServer):
         """For `stores.view_state.by_url.open_store`; redis-py takes it without `redis+`."""
         return f"redis+unix://{self.socket}"
 
-    def start(self, timeout: float = 30.0) -> Self:
+    def start(self, timeout: float = 120.0) -> Self:
         if self.running:
             return self
         settings = {

@@ -43,7 +43,7 @@ class LocalServer:
         assert self._process is not None
         return self._process.pid
 
-    def start(self, timeout: float = 60.0) -> Self:
+    def start(self, timeout: float = 120.0) -> Self:
         """Start it, with what it held before, and wait until it answers. Raises LocalError."""
         raise NotImplementedError
 

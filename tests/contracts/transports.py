@@ -40,7 +40,7 @@ from stores.segments.record import decode, length_at, record_at
 from stores.segments.transports.transport import Inbound, Outbound
 from stores.segments.writer import SegmentWriter
 
-_LOOKS = 150
+_LOOKS = 600
 LEASE_OVER = -1.0
 """Seconds of a lease that the next owner need not wait for."""
 Add = Callable[[Sequence[bytes]], Awaitable[None]]

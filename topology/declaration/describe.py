@@ -273,7 +273,8 @@ def policy_call(policy: Any) -> str:
     """The call that makes a policy, as text."""
     if not is_dataclass(policy):
         return f"{type(policy).__name__}(…)"
-    values = ((each.name, getattr(policy, each.name), each.default) for each in fields(policy))
+    written = (each for each in fields(policy) if each.repr)
+    values = ((each.name, getattr(policy, each.name), each.default) for each in written)
     arguments = ", ".join(
         f"{name}={_value(value)}"
         for name, value, default in values

@@ -5,6 +5,7 @@ StreamTask, from the by-stream topic, for the event.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from topology.declaration.orders.linked_order import with_links
 from topology.declaration.side_topics import SideTopics
@@ -17,6 +18,7 @@ from topology.engine.state.positions import encode_positions
 from topology.engine.state.rows import POSITIONS
 from topology.engine.state.short_waits import WaitLimits
 from topology.engine.view_task import ViewTask
+from topology.inspectors.inspector import Several
 from topology.model.errors import Malformed
 from topology.model.event import Damaged, Draft, Event, Message
 from topology.model.large import too_large
@@ -95,7 +97,11 @@ class StreamTask:
         events: list[Event] = []
         append = events.append
         inputs = self._records = list[Message]()
-        for record in records:
+        several: Several | None = getattr(inspect, "several", None)
+        rest = iter(records)
+        if several is not None and not restore and add == 1:
+            rest = iter(partial(several, rest, start, now, append), None)
+        for record in rest:
             message = original(record) if restore else record
             try:
                 if message.__class__ is Damaged:

@@ -1,14 +1,14 @@
 """What an inspector is: it finds and normalises stream, sequence and kind in a source's format."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from topology.inspectors.normalise import sequence_number, stream_id
 from topology.inspectors.stream_ids import StreamIds
 from topology.model.dotted import load
 from topology.model.errors import DeclarationError, Malformed, described
-from topology.model.event import Message
+from topology.model.event import Event, Message
 from topology.model.names import one_argument
 
 
@@ -33,6 +33,10 @@ Found = tuple[str, int, str | None, Any]
 
 Inspect = Callable[[Message], Found | None]
 """A compiled inspector: None means the message is unknown; raises Malformed with the reason."""
+
+Several = Callable[[Iterator[Message], int, int, Callable[[Event], None]], Message | None]
+"""(messages, lowest sequence, now, append): appends the events of messages up to one that is not
+as most are, which it returns; None at the end. A compiled inspector may have it as `several`."""
 
 InspectorFunction = Callable[[Message], tuple[Any, Any, Any, Any] | None]
 """A user's own inspector: message → Inspected or a tuple of the same four, None for unknown."""

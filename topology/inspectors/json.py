@@ -1,12 +1,12 @@
 """JSON bodies, inspected by field paths."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import orjson
 
-from topology.inspectors.fields import Field, getter
-from topology.inspectors.inspector import Found, Inspect, Normalised, kind_text
+from topology.inspectors.fields import Field, RecordKey, getter, path_steps
+from topology.inspectors.inspector import Found, Inspect, Normalised, Several, kind_text
 from topology.inspectors.normalise import (
     SequenceType,
     checked_sequence_type,
@@ -15,7 +15,7 @@ from topology.inspectors.normalise import (
 )
 from topology.inspectors.stream_ids import StreamTypes, checked_stream_ids
 from topology.model.errors import DeclarationError, Malformed
-from topology.model.event import Message
+from topology.model.event import Damaged, Draft, Event, Message
 
 _IDS_KEPT = 100_000
 _LIMIT = 2**63
@@ -104,12 +104,65 @@ class Inspector(Normalised):
             kind = None if get_kind is None else kind_text(get_kind(body, message))
             return stream, sequence, kind, body
 
+        names = [_only_name(field) for field in (*self.stream, self.sequence, self.kind)]
+        keyed_kind = isinstance(self.kind, RecordKey)
+        if len(names) == 3 and names[1] and _OTHER not in names and not keyed_kind:
+            inspect.several = _several(stream_of, ids, names, sequence_type)  # type: ignore[attr-defined]
         return inspect
 
     def __repr__(self) -> str:
         names = "+".join(_name(f) for f in self.stream)
         kind = "" if self.kind is None else f", kind={_name(self.kind)}"
         return f"Inspector(stream={names}, sequence={_name(self.sequence)}{kind})"
+
+
+_OTHER: Any = object()
+
+
+def _only_name(field: Field | None) -> Any:
+    """The name of a field of the body itself, None for the record's key or no field, else
+    _OTHER."""
+    if field is None or isinstance(field, RecordKey):
+        return None
+    steps = path_steps(field) if isinstance(field, str) else ()
+    return steps[0] if len(steps) == 1 else _OTHER
+
+
+def _several(
+    stream_of: Callable[[Any], str],
+    ids: dict[Any, str],
+    names: Sequence[str | None],
+    sequence_type: SequenceType,
+) -> Several:
+    """The same as the inspector for many messages in a row, in less time. names: of stream,
+    sequence and kind in the body; None for the record's key, and for no kind."""
+    loads, known, times = orjson.loads, ids.get, sequence_type == "timestamp"
+    stream_name, sequence_name, kind_name = names
+
+    def several(
+        messages: Iterator[Message], start: int, now: int, append: Callable[[Event], None]
+    ) -> Message | None:
+        kind = None
+        for message in messages:
+            try:
+                body = loads(message.value)  # type: ignore[arg-type]
+                raw = message.key if stream_name is None else body[stream_name]
+                stream = known(raw) or stream_of(raw)
+                sequence = body[sequence_name]
+                if sequence.__class__ is not int or times:
+                    sequence = sequence_number(sequence, sequence_type)
+                if kind_name is not None:
+                    kind = kind_text(body[kind_name])
+            except Exception:
+                return message
+            if not start <= sequence < _LIMIT or message.__class__ is Damaged:
+                return message
+            event: Any = Draft(stream, sequence, kind, body, message, now)
+            event.__class__ = Event
+            append(event)
+        return None
+
+    return several
 
 
 def _name(field: Field) -> str:

@@ -2,7 +2,7 @@
 
 import gc
 
-COLLECTOR = 50_000, 20, 100
+COLLECTOR = 200_000, 20, 100
 """Its thresholds."""
 
 

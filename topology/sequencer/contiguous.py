@@ -6,7 +6,7 @@ from itertools import islice
 from typing import ClassVar
 
 from topology.model.event import Event
-from topology.sequencer.memory_budget import size_of
+from topology.sequencer.memory_budget import EVENT, size_of
 from topology.sequencer.ordering import LAST, Ordering
 from topology.sequencer.progress import Progress, State, may_be_lost, was_skipped
 from topology.sequencer.ring import RingBuffer
@@ -36,6 +36,10 @@ class ContiguousOrdering(Ordering):
 class ContiguousRun(Run):
     """An event that comes exactly when it is expected changes a number, and nothing else."""
 
+    def __init__(self, ordering: Ordering, state: State, timers: Timers) -> None:
+        super().__init__(ordering, state, timers)
+        self.watches = ordering.skip_after is not None or ordering.open_after is not None
+
     def place_all(self, events: Iterable[Event]) -> None:
         ordering = self.ordering
         if ordering.opens or ordering.closes:
@@ -43,51 +47,83 @@ class ContiguousRun(Run):
             return
         changed, ready = self.result.changed, self.result.ready.append
         seen, progress_of, add = changed.get, self.state.progress, ordering.step
+        buffered, jump, timers = self.result.buffered.append, ordering.jump, self.timers
         for event in events:
-            stream = event.stream
+            stream, sequence = event.stream, event.sequence
             progress = seen(stream)
             if progress is None:
                 progress = progress_of(stream)
-            if progress.__class__ is int and event.sequence == progress + add:
-                changed[stream] = event.sequence
-                ready(event)
+                if progress.__class__ is not int:
+                    if not self.in_ring(event, progress):  # type: ignore[arg-type]
+                        self.place(event, progress)
+                    continue
+            if isinstance(progress, int):
+                if sequence == progress + add:
+                    changed[stream] = sequence
+                    ready(event)
+                elif sequence <= progress:
+                    self.result.duplicates += 1
+                elif not self.begins_to_wait(event, progress):
+                    self.place(event, progress)
+                continue
+            # What this step has changed is its own copy. Most that come now wait like others.
+            ring, ahead = progress.ring, sequence - progress.last
+            if (
+                add < ahead <= jump and ring is not None and ahead <= ring.size * add
+                and ring.slots and (slot := sequence // add % ring.size) not in ring.slots
+                and not (progress.spilled or progress.held or progress.rebuild)
+                and progress.closed is None
+            ):  # fmt: skip
+                ring.slots[slot] = event
+                ring.bytes += EVENT + 2 * len(event.message.value or b"")
+                buffered(event)
+                if event.arrived > timers.clock:
+                    timers.clock = event.arrived
             elif not self.in_ring(event, progress):
                 self.place(event, progress)
 
-    def in_ring(self, event: Event, progress: int | Progress) -> bool:
-        """Let an event wait in its ring, or end what its ring's events wait for, as `place` does;
-        False where there is more to it than that."""
-        ordering, stream, sequence = self.ordering, event.stream, event.sequence
-        if isinstance(progress, int):
-            last, ring, reach = progress, None, ordering.size * ordering.step
-        else:
-            last, ring = progress.last, progress.ring
-            if (
-                ring is None or not ring.slots or progress.spilled
-                or progress.held or progress.rebuild or progress.closed is not None
-            ):  # fmt: skip
-                return False
-            reach = ring.size * ring.step
-        if not last < sequence <= last + reach or sequence - last > ordering.jump:
+    def begins_to_wait(self, event: Event, last: int) -> bool:
+        """Let the first event of a stream wait in its ring, as `place` does; False where there is
+        more to it than that."""
+        ordering, stream, ahead = self.ordering, event.stream, event.sequence - last
+        if ahead > ordering.size * ordering.step or ahead > ordering.jump:
             return False
-        if ring is None:
-            progress = self.writable(stream, progress)
-            ring = progress.ring = ordering.ring()
-            progress.since = event.arrived
-            self.watch(stream, progress)
-        elif sequence // ring.step % ring.size in ring.slots:
-            return False
-        elif stream not in self.own:
-            progress = self.writable(stream, progress)
-            ring = progress.ring
-        assert ring is not None
-        assert isinstance(progress, Progress)
         if event.arrived > self.timers.clock:
             self.timers.clock = event.arrived
-        if sequence - last > ordering.step:
-            ring.put(event)
-            self.result.buffered.append(event)
+        ring = ordering.ring()
+        ring.put(event)
+        progress = Progress(last, ring, 0, event.arrived)
+        self.own.add(stream)
+        if self.watches:
+            self.watch(stream, progress)
+        self.result.buffered.append(event)
+        self.result.changed[stream] = progress
+        return True
+
+    def in_ring(self, event: Event, progress: Progress) -> bool:
+        """Let an event wait in its ring, or end what its ring's events wait for, as `place` does;
+        False where there is more to it than that."""
+        ring, sequence, last = progress.ring, event.sequence, progress.last
+        if (
+            ring is None or not ring.slots or progress.spilled
+            or progress.held or progress.rebuild or progress.closed is not None
+        ):  # fmt: skip
+            return False
+        ordering, ahead = self.ordering, sequence - last
+        if not 0 < ahead <= ring.size * ring.step or ahead > ordering.jump:
+            return False
+        if sequence // ring.step % ring.size in ring.slots:
+            return False
+        stream = event.stream
+        if stream not in self.own:
+            progress = self.writable(stream, progress)
+            ring = progress.ring
             self.result.changed[stream] = progress
+        if event.arrived > self.timers.clock:
+            self.timers.clock = event.arrived
+        if ahead > ordering.step:
+            ring.put(event)  # type: ignore[union-attr]
+            self.result.buffered.append(event)
             return True
         since = progress.since
         progress.last, progress.retry = sequence, None
@@ -174,7 +210,7 @@ class ContiguousRun(Run):
         moved, released = False, self.result.released.append
         if not progress.spilled and progress.closed is None and not self.ordering.closes:
             moved = self.drain_ring(progress, ring)
-        while True:
+        while ring.slots or progress.spilled:
             event = ring.get(progress.last + add)
             if event is None:
                 if not progress.spilled:
@@ -212,20 +248,26 @@ class ContiguousRun(Run):
 
     def drain_ring(self, progress: Progress, ring: RingBuffer) -> bool:
         """Release what is next in the ring, where nothing but its events decides what is."""
-        slots, add, size, step = ring.slots, self.ordering.step, ring.size, ring.step
-        last, budget, room = progress.last, self.budget, self.room
-        found: list[Event] = []
-        while budget > 0 and room > 0:
-            event = slots.pop((last + add) // step % size, None)
-            if event is None:
-                break
-            last += add
-            budget -= 1
-            room -= size_of(event)
-            found.append(event)
+        slots, add, size = ring.slots, self.ordering.step, ring.size
+        pop, found = slots.pop, list[Event]()
+        append, at = found.append, progress.last // ring.step % size
+        if len(slots) <= self.budget and ring.bytes <= self.room:
+            while (event := pop(at := (at + 1) % size, None)) is not None:
+                append(event)
+            taken = sum(map(size_of, found)) if slots else ring.bytes
+        else:
+            taken = 0
+            while len(found) < self.budget and taken < self.room:
+                event = pop(at := (at + 1) % size, None)
+                if event is None:
+                    break
+                taken += size_of(event)
+                append(event)
         if found:
-            ring.bytes -= self.room - room
-            self.budget, self.room, progress.last, progress.retry = budget, room, last, None
+            ring.bytes -= taken
+            self.budget -= len(found)
+            self.room -= taken
+            progress.last, progress.retry = progress.last + add * len(found), None
             self.result.released += found
             self.result.ready += found
         return bool(found)

@@ -1,6 +1,7 @@
 """The buffer of one (view, stream) whose sequences do not count: the lowest that wait."""
 
 from topology.model.event import Event
+from topology.sequencer.memory_budget import size_of
 from topology.sequencer.ring import RingBuffer
 
 
@@ -23,6 +24,10 @@ class SortedBuffer(RingBuffer):
 
     def find(self, last: int, sequence: int) -> Event | None:
         return self.slots.get(sequence)
+
+    def put(self, event: Event) -> None:
+        self.slots[event.sequence] = event
+        self.bytes += size_of(event)
 
     def copy(self) -> "SortedBuffer":
         return SortedBuffer(self.size, self.step, self.slots.copy(), self.bytes)

@@ -47,8 +47,6 @@ STARTS = "sequitur-starts"
 """The topic of the places that are published, one record per pair."""
 _TOO_LARGE = (MessageSizeTooLargeError, RecordTooLargeError)
 _WAIT = 30.0
-_LOOK = 2.0
-"""Seconds after which a topic is not there."""
 _BATCH = 1 << 19
 """Bytes of a request's batch; of a topic that takes less, one message is one."""
 _TELL = 1.0
@@ -181,8 +179,7 @@ class KafkaInbound:
         producer = AIOKafkaProducer(**self._kafka)
         try:
             await producer.start()
-            await producer.client.add_topic(self.topic)
-            numbers = await asyncio.wait_for(producer.client._wait_on_metadata(self.topic), _LOOK)
+            numbers = await asyncio.wait_for(_partitions_of(producer.client, self.topic), _WAIT)
             for number in sorted(numbers):
                 await producer.send_and_wait(
                     self.topic, b"", partition=number, headers=[(DAY, day.encode())]
@@ -238,22 +235,34 @@ class KafkaInbound:
 
 
 async def _partitions_of(client: Any, topic: str) -> Collection[int]:
-    """The partitions of a topic that may be about to be made. Each look for it logs an error."""
-    # Else it is forgotten when another one is heard of for the first time.
-    await client.add_topic(topic)
-    for pause in _LOOKS:
+    """The partitions of a topic that may be about to be made. Each look for it logs an error.
+
+    Raises:
+        UnknownTopicOrPartitionError: Kafka has answered that it is not there.
+        DestinationDown: Kafka has not answered.
+    """
+    try:
+        # Else it is forgotten when another one is heard of for the first time.
+        answered = await client.add_topic(topic)
+        for pause in _PAUSES:
+            if (found := client.cluster.partitions_for_topic(topic)) is not None:
+                return set(found)
+            if topic in client.cluster.unauthorized_topics:
+                raise TopicAuthorizationFailedError(topic)
+            await asyncio.sleep(pause)
+            answered = await client.force_metadata_update()
         if (found := client.cluster.partitions_for_topic(topic)) is not None:
             return set(found)
-        if topic in client.cluster.unauthorized_topics:
-            raise TopicAuthorizationFailedError(topic)
-        await asyncio.sleep(pause)
-        await client.force_metadata_update()
-    client._topics.discard(topic)  # else whatever is asked of Kafka asks for it, too
+    finally:
+        if client.cluster.partitions_for_topic(topic) is None:
+            client._topics.discard(topic)  # else whatever is asked of Kafka asks for it, too
+    if not answered:
+        raise DestinationDown("Kafka is not reachable")
     raise UnknownTopicOrPartitionError(topic)
 
 
-_LOOKS = 0.05, 0.25, 0.7, 1.0, 0.0
-"""Seconds after each look for a topic; what it shows at last is not waited for."""
+_PAUSES = 0.05, 0.25, 0.7, 1.0
+"""Seconds between two looks for a topic."""
 _SEGMENT = 16 << 20
 
 
@@ -330,15 +339,10 @@ class KafkaOutbound:
             name = message.destination
             if name not in self._known:
                 try:
-                    partitions = await asyncio.wait_for(_partitions_of(client, name), 2 * _LOOK)
-                except (
-                    UnknownTopicOrPartitionError,
-                    InvalidTopicError,
-                    TypeError,
-                    TimeoutError,
-                ) as error:
-                    if not await client.force_metadata_update():
-                        raise DestinationDown("Kafka is not reachable") from error
+                    partitions = await asyncio.wait_for(_partitions_of(client, name), _WAIT)
+                except TimeoutError as error:
+                    raise DestinationDown("Kafka does not answer") from error
+                except (UnknownTopicOrPartitionError, InvalidTopicError, TypeError) as error:
                     raise PublishRefused(index, f"there is no topic {name}") from error
                 self._known[name] = sorted(partitions)
 

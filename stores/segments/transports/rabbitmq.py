@@ -114,6 +114,7 @@ class RabbitInbound:
         """(position behind, delivery tag) of what is not acknowledged."""
 
     async def start(self, positions: Mapping[int, int]) -> None:
+        await self.stop()  # what a start that failed has opened
         arrived = self._arrived = asyncio.Queue()
         self._tags.clear()
         with self._login.away(ConnectionError):
@@ -226,6 +227,7 @@ class RabbitOutbound:
         self._confirmed: set[str] = set()
 
     async def start(self, pair: Pair) -> Place | None:
+        await self.stop()  # what a start that failed has opened
         self._known.clear()
         with self._login.away(DestinationDown):
             self._connection = await self._login.connect(f"sequitur publishes {pair}")

@@ -14,6 +14,7 @@ import orjson
 import pytest
 from aiokafka import AIOKafkaConsumer
 
+from sequitur.local.process import spawn
 from sequitur.units.worker import UnitWorkers, stage_for_units
 from stores.units import QueueSettings, UnitAdministration, UnitError
 from tests.conftest import BrokerAddress
@@ -167,9 +168,9 @@ async def test_the_command_works_and_a_killed_one_loses_and_doubles_nothing(
     with (tmp_path / "work.log").open("wb") as log:
 
         def work() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
+            return spawn(
                 [sys.executable, "-m", "sequitur", *words],
-                cwd=tmp_path, stderr=log, env={**os.environ, "UNITS_TOKEN": TOKEN},
+                cwd=tmp_path, output=log, env={**os.environ, "UNITS_TOKEN": TOKEN},
             )  # fmt: skip
 
         victim, other = work(), work()

@@ -199,7 +199,7 @@ def test_a_new_project_runs_from_a_message_to_a_row(
     for version, kind in ((2, "Paid"), (1, "Placed")):
         order = f'{{"order": {{"id": "A-17"}}, "version": {version}, "type": "{kind}"}}'
         producer.produce("orders", order)
-    producer.flush(30)
+    producer.flush(120)
     worker = run(*faust, "worker", "-l", "info", "--without-web", cwd=project, **place)
     store = ["--read-store", "sqlite:///shop.sqlite", "--checkpoint", "checkpoint"]
     words = ["sequitur", "materialize", "--topology", "shop:shop", *store]

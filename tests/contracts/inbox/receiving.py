@@ -110,6 +110,7 @@ class Receiving:
         suppress_health_check=[
             HealthCheck.function_scoped_fixture,
             HealthCheck.differing_executors,
+            HealthCheck.too_slow,
         ],
     )
     @given(seed=st.integers(0, 2**32), cut=st.integers(1, 30))

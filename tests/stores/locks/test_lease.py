@@ -44,7 +44,7 @@ class LeaseContract:
     def test_a_clock_that_was_set_back_does_not_keep_a_dead_holder_s_lease(
         self, engine: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        one, two = Lease(engine, "relay", "one", 5), Lease(engine, "relay", "two", 5)
+        one, two = Lease(engine, "relay", "one", 15), Lease(engine, "relay", "two", 15)
         one.make()
         assert one.acquire() == 1
         assert two.acquire() is None
@@ -58,7 +58,7 @@ class LeaseContract:
         one.renew(1)  # it is alive, so it is its still
         here += 4
         assert two.acquire() is None
-        here += 6  # and now it is not
+        here += 16  # and now it is not
         assert two.acquire() == 2
 
     def test_leases_of_one_name_in_two_databases_are_told_apart(self, engine: Engine) -> None:

@@ -501,6 +501,7 @@ class ReplayLogContract:
         suppress_health_check=[
             HealthCheck.function_scoped_fixture,
             HealthCheck.differing_executors,
+            HealthCheck.too_slow,
         ],
     )
     @given(data=st.data())

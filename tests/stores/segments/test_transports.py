@@ -167,7 +167,7 @@ class TestKafkaOutbound(OutboundContract):
             settings = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
             found: list[Any] = []
             async with AIOKafkaConsumer(target, **kafka, **settings) as consumer:
-                for _ in range(60):
+                for _ in range(600):
                     some = await consumer.getmany(timeout_ms=250)
                     for record in (each for records in some.values() for each in records):
                         found.append((record.value, dict(record.headers)["sequitur-id"].decode()))

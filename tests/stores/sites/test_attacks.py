@@ -165,7 +165,7 @@ async def test_a_log_that_was_put_back_to_an_older_state_is_not_forwarded_and_ac
     position = Position(3, await newark.topic_id(topic))
     await writer.write([before], {0: position}, last={0: before.last})
     await writer.stop()
-    publisher = SitePublisher(newark, [kennedy], copies=1, timeout=2)
+    publisher = SitePublisher(newark, [kennedy], copies=1, timeout=60)
     await publisher.start()
     try:
         with pytest.raises(NotCopied, match="put back to an older state") as found:

@@ -112,7 +112,7 @@ async def test_a_site_that_is_fenced_forwards_again_when_it_is_returned(
     topic = everywhere()
     await publish(newark, topic, "1 2")
     async with running(newark, kennedy, topic) as forwarder:
-        assert await all_of(forwarder) == 2
+        assert await all_of(forwarder, 2) == 2
     id = await cluster_of(Site("newark", {}), [kennedy])
     assert id == await newark.identify()
     epoch = max([0, *(each.epoch for each in fences_of(await kennedy.rows(SITES), id))])
@@ -179,7 +179,7 @@ async def test_with_one_copy_a_message_is_acknowledged_once_a_second_site_has_it
 ) -> None:
     newark, kennedy = sites
     topic = everywhere()
-    publisher = SitePublisher(newark, [kennedy], copies=1, timeout=5)
+    publisher = SitePublisher(newark, [kennedy], copies=1, timeout=10)
     await publisher.start()
     try:
         with pytest.raises(NotCopied, match="do not send it again") as found:
@@ -187,9 +187,9 @@ async def test_with_one_copy_a_message_is_acknowledged_once_a_second_site_has_it
         sent = found.value.sent
         assert isinstance(sent, Origin)
         async with running(newark, kennedy, topic) as forwarder:
-            publisher.timeout = 30
+            publisher.timeout = 120
             sending = asyncio.create_task(publisher.send(topic, b"2", b"k"))
-            await all_of(forwarder)
+            await all_of(forwarder, 2)
             await publisher.copied(sent)
             assert (await sending).offset == sent.offset + 1
         async with newark.admin() as admin:
@@ -197,7 +197,7 @@ async def test_with_one_copy_a_message_is_acknowledged_once_a_second_site_has_it
             while topic in await admin.list_topics():
                 await asyncio.sleep(0.1)
             await admin.create_topics([NewTopic(topic, 1, 1)])
-        publisher.timeout = 3
+        publisher.timeout = 10
         with pytest.raises(NotCopied, match="deleted and made again"):
             await publisher.send(topic, b"3", b"k")
     finally:

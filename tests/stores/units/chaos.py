@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+from sequitur.local.process import spawn
 from tests.stores.units.conftest import TOKEN, Destination
 
 LEASE = 2.0
@@ -45,11 +46,8 @@ class Chaos:
             words = [str(Path(__file__).with_name("chaos_consumer.py")), broker, self.there.name]
             words += [self.there.group, TOKEN, str(self.log), "0.005"]
         with (self.folder / f"{kind}.log").open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, *words],
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "UNITS_TOKEN": TOKEN},
+            process = spawn(
+                [sys.executable, *words], output=output, env={**os.environ, "UNITS_TOKEN": TOKEN}
             )
         self.processes[kind].append(process)
 

@@ -16,6 +16,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka.cimpl import NewTopic
 
+from sequitur.local.process import spawn
 from stores.units import (
     ForwardingAgent,
     OutgoingMessage,
@@ -66,7 +67,7 @@ async def test_what_was_sent_before_and_after_a_reconnect_arrives_in_order_with_
     there = destination(3)
     async with StoredProducer(there.name, path) as producer:
         await producer.unit("u").send(OutgoingMessage(b"0", attributes={"kind": "é"}))
-        await producer.send(OutgoingMessage(b"old", expires=1.0), unit="u")
+        await producer.send(OutgoingMessage(b"old", expires=0.01), unit="u")
     async with there.server(), there.consumer(mode="auto") as consumer:
         async with forwarding(there, path) as agent:
             first = await received(consumer)
@@ -234,7 +235,7 @@ async def test_a_killed_agent_and_a_broker_away_lose_overtake_and_double_nothing
     def agent(broker: str) -> subprocess.Popen[bytes]:
         words = ["units", "forward", "--destination", there.name, "--store", str(path)]
         words += ["--broker", broker]
-        return subprocess.Popen([sys.executable, "-m", "sequitur", *words], stderr=log)
+        return spawn([sys.executable, "-m", "sequitur", *words], output=log)
 
     def said() -> str:
         return path.with_name("agent.log").read_text()

@@ -63,25 +63,31 @@ async def test_a_leader_that_swallowed_its_end_does_not_lead_beside_the_next(
 async def test_services_that_fence_each_other_wait_longer_until_the_group_assigns_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun = 0
+    pauses = list[float]()
 
     class Fenced:
         def __init__(self, *_: object) -> None: ...
 
         async def run(self) -> None:
-            nonlocal begun
-            begun += 1
             raise ProducerFenced
 
-    monkeypatch.setattr(leading, "AGAIN", 0.02)
+    async def pause(assigned: Any, seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 4:
+            await assigned
+        else:
+            assigned.close()
+            await asyncio.sleep(0.001)
+            raise TimeoutError
+
+    monkeypatch.setattr("stores.units.paths.leading.asyncio.wait_for", pause)
     candidate = candidate_with(Fenced, monkeypatch)
     places: list[Any] = ["d.paths/0"]
-    await candidate.on_partitions_assigned(places)
-    await asyncio.sleep(0.5)
-    assert 2 <= begun <= 6
-    before = begun
-    await candidate.on_partitions_assigned(places)
-    await asyncio.sleep(0.01)
-    assert begun == before + 1
+    async with asyncio.timeout(60):
+        for count in (4, 7):
+            await candidate.on_partitions_assigned(places)
+            while len(pauses) < count:
+                await asyncio.sleep(0.01)
+    assert pauses[:7] == [1.0, 2.0, 4.0, 8.0, 1.0, 2.0, 4.0]
     assert candidate._leading is not None
     candidate._leading.cancel()

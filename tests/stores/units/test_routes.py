@@ -175,7 +175,7 @@ async def test_the_agent_asks_for_the_routes_of_all_that_it_sends_together() -> 
     try:
         await agent._send(producer, sender, ("forwarded", "s"), messages)
         assert agent.counts["forwarded"] == 250
-        assert len(service.asked) < 10
+        assert sum(bool(body["ask"]) for body in service.asked) < 10
         await asyncio.sleep(service.lease)
         assert service.left() == [], "what comes next may be of the same units"
         agent._entered.clear()

@@ -287,7 +287,7 @@ async def test_priority_decides_between_units_and_never_inside_one(destination: 
 async def test_what_expired_is_complete_and_kept_with_the_dead(destination: Create) -> None:
     there = destination()
     async with there.producer() as producer:
-        await producer.unit("u").send(OutgoingMessage(b"old", expires=1.0))
+        await producer.unit("u").send(OutgoingMessage(b"old", expires=0.01))
         await producer.unit("u").send(b"new")
         async with there.server(), there.consumer() as consumer:
             delivery = await received(consumer)

@@ -55,7 +55,7 @@ def send(broker: str, prefix: str, messages: Sequence[Message], at: int) -> None
     producer = Producer({"bootstrap.servers": broker, "partitioner": "murmur2_random"})
     for number, (topic, stream, body) in enumerate(messages):
         producer.produce(f"{prefix}.{topic}", encoded(body), stream.encode(), timestamp=at + number)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def expected(phases: Sequence[Sequence[Message]]) -> tuple[Topology, dict[str, int]]:

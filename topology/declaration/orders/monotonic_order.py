@@ -17,7 +17,7 @@ class Monotonic(StreamOrder):
     of its topic (`appended`), no copy is late."""
 
     settle: float = field()
-    appended: bool = False
+    appended: bool = field(default=False, repr=False)  # nobody writes it
     settles: ClassVar[bool] = True
 
     def follows(self, event: Event, last: int | None) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from types import GeneratorType
 from typing import Any
 
@@ -43,8 +44,12 @@ FEW = 16
 """Row changes and messages of one event that are not looked at together."""
 OUTPUTS_LIMIT = FEW * OUTPUT_LIMIT
 """Bytes of all messages of one event but the first few."""
+Emitted = tuple[dict[str, list[Out]], str, Out]
+"""Which of the unit's outputs a message goes to, its topic, its record."""
 _PLAIN = frozenset((GeneratorType, list, tuple))
 """What handlers return, nearly always."""
+_END: Any = object()
+"""A handler yields no more."""
 NEVER: Mapping[Event, int] = {}
 """No event was retried."""
 
@@ -98,7 +103,10 @@ class Handling:
 
     def run(self, ready: Iterable[Event]) -> None:
         """Handle events with a plain handler."""
-        view, write, fail = self.view, self.write, self.fail
+        view, fail = self.view, self.fail
+        more = view.stateful or view.cells or view.paths or view.hops or self.refused
+        # What a subclass does otherwise is not known here.
+        write = self.write if more or self.__class__ is not Handling else self.write_one
         handler, accepts = view.handler, view.accepts
         if view.cells:
             handler = self.with_cells
@@ -167,16 +175,62 @@ class Handling:
         self.live_cells = Cells(self.stored, stream, self.cells.setdefault(stream, {}))
         return self.view.handler(event, state, self.live_cells)
 
+    def write_one(self, event: Event, items: Any) -> None:
+        """`write` of a view whose handlers yield one thing most often, of which there is little to
+        find out: a row change, or a message with the event's own key to a topic that is known."""
+        message = event.message
+        if items.__class__ not in _PLAIN or message.headers:
+            self.write(event, items)
+            return
+        items = iter(items)
+        first = next(items, _END)
+        kind = first.__class__
+        if kind is Emit:
+            topic, key, value = first.topic, first.key, first.value
+            if (
+                key is message.key and key is not None and value.__class__ is bytes
+                and topic in self.topics and not first.headers and self.view.of.keyed
+                and len(key) + len(value) <= OUTPUT_LIMIT
+            ):  # fmt: skip
+                colocated, out = self.unit.colocated, (key, value, self.unit.now, NO_HEADERS)
+                following = next(items, _END)
+                if following is _END:
+                    colocated[topic].append(out)
+                    self.sent.append((topic, out, self.view.name, event.stream, event.sequence))
+                else:
+                    self._write(event, chain((following,), items), [], [(colocated, topic, out)])
+                return
+        elif kind is Upsert or kind is Delete:
+            check_change(first)
+            following = next(items, _END)
+            if following is _END:
+                self.context = NO_HEADERS
+                self.emit_changes(event, [first])
+            else:
+                self._write(event, chain((following,), items), [first], [])
+            return
+        elif first is _END:
+            return
+        self._write(event, chain((first,), items), [], [])
+
     def write(self, event: Event, items: Iterable[Any]) -> None:
         """Take over what the handler yields for one event, all of it or nothing."""
+        self._write(event, items, [], [])
+
+    def _write(
+        self,
+        event: Event,
+        items: Iterable[Any],
+        changes: list[Upsert | Delete],
+        emits: list[Emitted],
+    ) -> None:
+        """changes, emits: what the handler yielded before the items."""
+        if items.__class__ not in _PLAIN and items.__class__ is not chain:
+            items = each_of(items)
         self.context = trace_context(came) if (came := event.message.headers) else NO_HEADERS
-        changes: list[Upsert | Delete] = []
-        emits: list[tuple[dict[str, list[Out]], str, Out]] = []
         if self.named:
             self.named = set()
-        few, size = FEW, 0
-        if items.__class__ not in _PLAIN:
-            items = each_of(items)
+        few, size = FEW - len(changes) - len(emits), 0
         unrouted: list[Event] = []
         late: str | None = None
         if self.paths:
@@ -236,8 +290,8 @@ class Handling:
         """Take over an event's row changes."""
         self.outputs.append(self.formatter.record(event, changes, self.unit.now, self.context))
 
-    def emitted(self, event: Event, item: Emit) -> tuple[dict[str, list[Out]], str, Out]:
-        """(which of the unit's outputs, topic, record) of a message."""
+    def emitted(self, event: Event, item: Emit) -> Emitted:
+        """What a message comes to."""
         key, value = item.key, item.value
         if self.refused and (why := self.refused.pop((event.stream, event.sequence), None)):
             raise HandlerError(why)

@@ -125,10 +125,17 @@ def split_buffer_key(key: bytes) -> tuple[str, int]:
 def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
     """The row of a stream; `state` is the stream's dictionary as JSON, None where it has none."""
     if state is None:
-        if progress.__class__ is int:
+        if isinstance(progress, int):
             return b"%d" % progress
-        if _merely_waits(progress):  # type: ignore[arg-type]
-            return b'{"last":%d,"since":%d}' % (progress.last, progress.since)  # type: ignore[union-attr]
+        ring = progress.ring
+        if (
+            ring is not None and ring.slots
+            # Most that wait have no more to say than since when.
+            and not (progress.skipped or progress.rejected or progress.held or progress.retry)
+            and not (progress.recent or progress.closed is not None or progress.epoch)
+            and not (progress.rebuild or progress.failed or progress.anew)
+        ):  # fmt: skip
+            return b'{"last":%d,"since":%d}' % (progress.last, progress.since)
     row: dict[str, Any] = {"last": progress if isinstance(progress, int) else progress.last}
     if isinstance(progress, Progress):
         if progress.skipped:
@@ -160,18 +167,6 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
     if state is not None:
         row["state"] = orjson.Fragment(state)
     return orjson.dumps(row)
-
-
-def _merely_waits(progress: Progress) -> bool:
-    """Whether there is no more to say of a stream than since when it waits."""
-    ring = progress.ring
-    return bool(
-        ring is not None
-        and ring.slots
-        and not (progress.skipped or progress.rejected or progress.held or progress.retry)
-        and not (progress.recent or progress.closed is not None or progress.epoch)
-        and not (progress.rebuild or progress.failed or progress.anew)
-    )
 
 
 def without_state(row: bytes) -> bytes:

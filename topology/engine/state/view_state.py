@@ -257,34 +257,31 @@ class ViewState(Unloads):
 
         Most are in order and have no state: that costs least.
         """
-        waiting, stateful = self.waiting, self.view.stateful
+        waiting, stateful, budget = self.waiting, self.view.stateful, self.budget
         self._recent_states.update(states)
         self._recent.update(changed)
         rows: list[Row] = []
         for stream, progress in changed.items():
-            if progress.__class__ is int:
+            if isinstance(progress, int):
                 if stream in waiting:
                     self._waits_no_longer(stream)
                 row = b"%d" % progress
             else:
-                row = encode_progress(progress, None)
-                if not progress.waiting:  # type: ignore[union-attr]
-                    if stream in waiting:
-                        self._waits_no_longer(stream)
-                elif self._waits(stream, progress, row) and stream not in states:  # type: ignore[arg-type]
-                    continue
+                row, ring = encode_progress(progress, None), progress.ring
+                if progress.spilled or (ring is not None and ring.slots):
+                    waiting[stream] = progress
+                    if budget is not None:
+                        budget.note(self, stream, 0 if ring is None else ring.bytes)
+                    # That more of its events wait is not in its row.
+                    before, progress.row = progress.row, row
+                    if before == row and stream not in states:
+                        continue
+                elif stream in waiting:
+                    self._waits_no_longer(stream)
             if stateful:
                 row = encode_progress(progress, self.stream_state(stream))
             rows.append((b"p" + stream.encode(), row))
         return rows
-
-    def _waits(self, stream: str, progress: Progress, row: bytes) -> bool:
-        """Hold a stream that waits. Returns whether its row is what it was: that more of its events
-        wait is not in it."""
-        self.waiting[stream] = progress
-        self._note(stream, progress)
-        before, progress.row = progress.row, row
-        return before == row
 
     def _waits_no_longer(self, stream: str) -> None:
         del self.waiting[stream]

@@ -14,6 +14,8 @@ FETCH_WAIT = 10
 """Milliseconds that the broker holds a fetch back when it has nothing. A reader of committed
 records waits for all of it even if a transaction ends meanwhile: the broker does not wake it then.
 """
+USUAL = 4000
+"""The most records that a fetch brings, where nobody asks for more."""
 
 
 class Reader:
@@ -65,10 +67,15 @@ class Reader:
         if self._started is not None and partition in self._started.assignment():
             self._started.pause(partition)
 
-    async def fetch(self, partition: TopicPartition, timeout: float) -> Sequence[Message]:
-        """The next records of a partition, empty if there are none in `timeout` seconds."""
+    async def fetch(
+        self, partition: TopicPartition, timeout: float, most: int = USUAL
+    ) -> Sequence[Message]:
+        """The next records of a partition, at most so many; empty if there are none in `timeout`
+        seconds."""
         found = await self._consumer.getmany(
-            partition, timeout_ms=int(timeout * 1000), max_records=self._settings.batch
+            partition,
+            timeout_ms=int(timeout * 1000),
+            max_records=min(most, self._settings.batch),
         )
         records: Sequence[Message] = found.get(partition, ())
         return records

@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 
 from topology.engine.partition import Dispatch, PartitionView, SideInputs
 from topology.engine.view_task import ViewTask
-from topology.faust.kafka.reader import AssignedPartition
+from topology.faust.kafka.reader import USUAL, AssignedPartition
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.rebuilds import Rebuilds
 
@@ -24,7 +24,8 @@ def open_view(context: WorkerContext, task: ViewTask, table: Any, partition: int
         lambda: context.barriers.end(redeliveries),
         time.monotonic,
     )
-    rebuilds = Rebuilds(context.app, context.barriers.end, context.settings.batch, task, partition)
+    batch = min(USUAL, context.settings.batch)
+    rebuilds = Rebuilds(context.app, context.barriers.end, batch, task, partition)
     dispatch: Dispatch = context.views[view.name].do
     if context.timings is not None:
         dispatch = context.timings.timed_steps(view.name, dispatch)

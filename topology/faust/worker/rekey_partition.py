@@ -46,8 +46,11 @@ class RekeyPartition(Partition):
             alignment = AlignedReading(self._alignment, group, self.source, taken)
         else:
             taken.time = 0  # nobody is to wait for what nobody notes any longer
-        reader = context.shared_reader
-        return [Runner(self.source, step, writer, reader, start, alignment=alignment)]
+        runner = Runner(
+            self.source, step, writer, context.shared_reader, start,
+            alignment=alignment, batch=context.settings.batch,
+        )  # fmt: skip
+        return [runner]
 
     @property
     def _alignment(self) -> Alignment:

@@ -12,10 +12,11 @@ from mode import get_logger
 from stores.view_state import TableError
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.partition import PartitionLoop, Step
-from topology.faust.kafka.reader import AssignedPartition, Reader
+from topology.faust.kafka.reader import USUAL, AssignedPartition, Reader
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.disk.table_freshness import in_step_row
 from topology.faust.worker.disk.writing import write
+from topology.faust.worker.pace import CAUGHT_UP, Pace
 from topology.faust.worker.refusals import REFUSALS, Refusals
 from topology.faust.worker.spans import tell_spans
 from topology.faust.worker.writer import Writer
@@ -24,9 +25,6 @@ from topology.model.event import Message
 from topology.model.printable import printable
 
 logger = get_logger(__name__)
-
-FEW = 500
-"""Records that leave room for more in a step."""
 
 STOP = 5.0
 """Seconds that stopping a client may take."""
@@ -52,6 +50,7 @@ class Runner:
             together.
         refusals: Finds the messages of handlers that Kafka refuses.
         alignment: Holds it back while it is far ahead of others, or has no rules.
+        batch: The most records of a step.
     """
 
     def __init__(
@@ -64,12 +63,13 @@ class Runner:
         view: str = "",
         refusals: Refusals | None = None,
         alignment: Admission | None = None,
+        batch: int = USUAL,
     ) -> None:
         self.source = source
         self.step = step
         self.writer = writer
         self.view = view
-        self._input = _Input(reader, source, alignment)
+        self._input = _Input(reader, source, alignment, batch)
         self._refusals = refusals
         self.loop = PartitionLoop(step, self._input, self, wall, start)
         self.ends: Callable[[], bool] = lambda: False
@@ -190,15 +190,21 @@ class _Input(AssignedPartition):
     """
 
     def __init__(
-        self, reader: Reader, partition: TopicPartition, alignment: Admission | None
+        self,
+        reader: Reader,
+        partition: TopicPartition,
+        alignment: Admission | None,
+        batch: int,
     ) -> None:
         super().__init__(reader, partition)
+        self._pace = Pace(batch)
         self._alignment = alignment
 
     async def fetch(self, timeout: float) -> Sequence[Message]:
         self._reader.resume(self._partition)
-        records = await super().fetch(timeout)
-        if 0 < len(records) < FEW:
+        records = await self._reader.fetch(self._partition, timeout, self._pace.next())
+        self._pace.took(len(records))
+        if 0 < len(records) < CAUGHT_UP:
             self.pause()
         if self._alignment is not None:
             await self._alignment.admit(records, self.caught_up)

@@ -151,7 +151,10 @@ class StreamPartition(Partition):
             step.admit(self._opened(view_task, tables[name]))
         context = self._context
         refusals = context.refusals(self.source)
-        return Runner(self.source, step, writer, context.shared_reader, start, refusals=refusals)
+        return Runner(
+            self.source, step, writer, context.shared_reader, start, refusals=refusals,
+            batch=context.settings.batch,
+        )  # fmt: skip
 
     async def _standalone(self, view: View, table: Any, start: int, writer: Writer) -> Runner:
         task = self._task({view.name: table}, start, None, apart=True)
@@ -168,7 +171,10 @@ class StreamPartition(Partition):
         step.views[view.name] = view
         reader = await self._context.reader(view.name)
         refusals = self._context.refusals(self.source)
-        runner = Runner(self.source, step, writer, reader, start, view.name, refusals)
+        runner = Runner(
+            self.source, step, writer, reader, start, view.name, refusals,
+            batch=self._context.settings.batch,
+        )  # fmt: skip
         logger.info("view %s reads %s by itself, from offset %d", view.name, self.source, start)
         if view.task.view in self._shared_views:
             runner.ends = lambda: self._caught_up(runner, view)

@@ -23,6 +23,7 @@ from playwright.sync_api import (
 )
 
 from checkout import chromium
+from sequitur.local.process import spawn
 from tests.apps.sequitur.console.parts import SECRET, fill_read_store, parts_of
 from tests.conftest import BrokerAddress
 from tests.topology.faust.worker_process import Worker
@@ -140,8 +141,8 @@ def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) ->
     parts = parts_of(worker, folder)
     log = folder / "console.log"
     words = [sys.executable, "-m", "sequitur", "console", "-A", "app", "--port", "0", *parts.words]
-    with log.open("w") as output:
-        console = subprocess.Popen(words, env=worker.environment, stderr=output, cwd=folder)
+    with log.open("wb") as output:
+        console = spawn(words, env=worker.environment, output=output, cwd=folder)
     try:
         late = [event("late-1", 1), event("late-1", 3)]
         stuck = [event(s, n) for s in ("order-7", "order-17", EVIL) for n in (1, 3, 4)]

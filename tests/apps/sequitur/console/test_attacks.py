@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 def asked(
     operated: Operated, method: str, path: str, body: str = "", **headers: str
 ) -> http.client.HTTPResponse:
-    with closing(http.client.HTTPConnection(urlsplit(operated.url).netloc, timeout=30)) as to:
+    with closing(http.client.HTTPConnection(urlsplit(operated.url).netloc, timeout=120)) as to:
         to.request(method, path, body, headers)
         answer = to.getresponse()
         answer.read()

@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from sequitur.flights.topology import SOURCE
+from sequitur.local.process import spawn
 from soak.ended import ended, run, stacks
 from tests.conftest import BrokerAddress
 
@@ -46,7 +47,7 @@ def worker(
     create_topics({SOURCE: 4})
     command = flights("--datadir", str(tmp_path), "worker", "-l", "info", "--without-web")
     with log.open("ab") as out:
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+        process = spawn(command, env=environment, output=out)
     yield process
     process.kill()
     process.wait()

@@ -57,7 +57,7 @@ def produce(address: str, topic: str, *values: str, commit: bool = True) -> None
     producer.begin_transaction()
     for value in values:
         producer.produce(topic, value)
-    producer.flush(30)
+    producer.flush(120)
     if commit:
         producer.commit_transaction(30)
     else:
@@ -94,7 +94,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def test_records_outlive_sigkill_and_an_aborted_transaction_is_not_seen(own_broker: Broker) -> None:
     address = own_broker.address
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic("numbers", 1, 1)])["numbers"].result(30)
+    admin.create_topics([NewTopic("numbers", 1, 1)])["numbers"].result(120)
     produce(address, "numbers", "1", "2")
     produce(address, "numbers", "not committed", commit=False)
     assert consume(address, "numbers") == ["1", "2"]

@@ -106,7 +106,7 @@ def test_topics_are_waited_for_and_bad_records_set_aside(
     producer.produce(other, b"no JSON")
     good = {"view": "v", "stream": "s", "sequence": 1, "changes": []}
     producer.produce(other, orjson.dumps(good))
-    producer.flush(30)
+    producer.flush(120)
     materializer.topic = other
     assert materializer.catch_up()["since_start"]["dead"] == 1
     with open_sink(materializer.url) as sink:
@@ -176,7 +176,7 @@ def test_a_new_view_and_a_new_column_need_no_restart(
         change = {"op": "upsert", "table": table, "key": {"id": "1"}, "values": values}
         body = {"view": table, "stream": "1", "sequence": sequence, "changes": [change]}
         producer.produce(topic, orjson.dumps(body))
-        producer.flush(30)
+        producer.flush(120)
 
     def said(text: str) -> None:
         until = time.monotonic() + PATIENCE

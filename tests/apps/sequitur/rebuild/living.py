@@ -160,12 +160,11 @@ class Living(Worker):
         command += ["--read-store", self.url, "--work", str(self.folder / "work"), "--cores", "1"]
         command += ["--slices", "2", *words]
         with self.log(log).open("ab") as output:
-            process = subprocess.Popen(
+            process = spawn(
                 command,
                 env=self._environment({"LABEL": "new", **more}),
                 cwd=self.folder,
-                stdout=output,
-                stderr=output,
+                output=output,
             )
         self._rebuilds.append(process)
         return process

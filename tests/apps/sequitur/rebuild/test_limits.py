@@ -45,7 +45,7 @@ def changelog(broker: BrokerAddress, topic: Callable[..., str]) -> tuple[str, Sp
         producer.begin_transaction()
         for partition, key, value in rows:
             producer.produce(name, value, key, partition)
-        producer.flush(30)
+        producer.flush(120)
         producer.commit_transaction(30) if commit else producer.abort_transaction(30)
 
     write(

@@ -36,7 +36,7 @@ async def running(relay: Relay) -> AsyncIterator[Relay]:
         await task
 
 
-async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 180) -> None:
     """Wait until it is so."""
     async with asyncio.timeout(seconds):
         while not condition():

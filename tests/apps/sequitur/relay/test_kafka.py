@@ -114,7 +114,7 @@ async def test_from_a_log_over_kafka_into_an_inbox(
             inbox, {name: inspected(INSPECTOR, name)}, {"bootstrap_servers": broker.address}
         )
         running.start(feed.run(running.stopped))
-        await asyncio.wait_for(feed.ready.wait(), 20)
+        await asyncio.wait_for(feed.ready.wait(), 120)
     came = consume(inbox)
     for stream in "ab":
         assert [each for each in came if each[0] == stream] == named(stream, range(1, 311))

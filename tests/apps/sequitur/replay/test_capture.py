@@ -15,6 +15,7 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 
+from sequitur.local.process import spawn
 from sequitur.replay.capture import Capture, begin_anew
 from sequitur.replay.replay_file import ReplayFile, read_replay_file
 from stores.replay import CapturedMessage, Query, ReplayError, ReplayLog
@@ -59,7 +60,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, broker: BrokerAddress, 
 
 
 def start(file: Path) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, "-m", "sequitur", "replay", "capture", str(file)])
+    return spawn([sys.executable, "-m", "sequitur", "replay", "capture", str(file)])
 
 
 async def send(kafka: Any, topic: str, numbers: range, **settings: Any) -> None:
@@ -99,7 +100,9 @@ async def test_whoever_is_killed_each_message_is_kept_once_in_order(
         for begin in (0, 700, 1_400):
             await send(kafka, name, range(begin, begin + 700))
             await until(partial(_has, log, begin + 50))
-            running.pop(0).send_signal(signal.SIGKILL)
+            killed = running.pop(0)
+            killed.kill()
+            killed.wait()
             running.append(start(file))
         # In transactions, of which one is given up; what a replay published is not new.
         async with AIOKafkaProducer(**kafka, transactional_id=name) as producer:
@@ -122,7 +125,7 @@ async def test_whoever_is_killed_each_message_is_kept_once_in_order(
     finally:
         for each in running:
             each.terminate()
-    assert {each.wait(30) for each in running} <= {0, -signal.SIGTERM}, "as it starts, or in order"
+    assert {each.wait(120) for each in running} <= {0, -signal.SIGTERM}, "as it starts, or in order"
     *found, last = everything(log, name)
     assert len(found) == 2_100
     for partition in range(3):

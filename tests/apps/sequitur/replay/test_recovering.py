@@ -102,7 +102,7 @@ async def handed(
     async with AIOKafkaConsumer(
         out, **kafka, isolation_level="read_committed", auto_offset_reset="earliest"
     ) as reader:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             for _ in range(count):
                 record = await reader.getone()
                 name, partition, number = record.value.decode().split()
@@ -121,7 +121,7 @@ async def consume(
     consumer: RecoveringConsumer, out: str, enough: Callable[[str, int], bool]
 ) -> None:
     """Read until it is enough, which a batch's name and last number say; commit all of it."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         async for batch in consumer:
             await send(batch, out)
             await batch.commit()
@@ -175,7 +175,7 @@ async def test_each_message_comes_once_though_the_consumer_is_killed_wherever_it
         for story in stories:
             process = context.Process(target=child, args=(kafka, names, url, story))
             process.start()
-            await asyncio.to_thread(process.join, 60)
+            await asyncio.to_thread(process.join, 180)
             assert process.exitcode == -signal.SIGKILL, story
     (found,) = await handed(kafka, names[1], EACH + 9, 1)
     assert found == of("primary", range(9)) + of("recovery", range(9)) + of(
@@ -202,7 +202,7 @@ async def test_a_group_takes_part_as_a_whole_and_who_comes_later_goes_on_in_its_
                         done.add(batch.partition)
 
             tasks = [asyncio.create_task(work(each)) for each in (first, second)]
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 positions = await all_read(kafka, group, name, 10)
                 assert positions == [10, 10]
                 id = await first.recover(server=url, token=TOKEN, actor="ann", reason="lost")
@@ -215,7 +215,7 @@ async def test_a_group_takes_part_as_a_whole_and_who_comes_later_goes_on_in_its_
                     await asyncio.sleep(0.05)
                     for task in tasks:
                         assert not task.done(), task.exception()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 while Recoveries(Replays(log)).newest()[0].closed is None:
                     await asyncio.sleep(0.1)
             for task in tasks:

@@ -121,7 +121,7 @@ async def serving(
             yield Server(client, session, url, broker, topics, log, recoveries, routes)
         finally:
             stopped.set()
-            await asyncio.wait_for(asyncio.gather(*tasks), 30)
+            await asyncio.wait_for(asyncio.gather(*tasks), 120)
 
 
 async def until(ask: Callable[[], Any], state: str) -> Any:

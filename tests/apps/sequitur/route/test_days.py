@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
+from sequitur.local.process import spawn
 from sequitur.route.loading import load_units
 from soak.check import read
 from tests.conftest import BrokerAddress, make_topics
@@ -67,7 +68,7 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
 
     def start(role: str) -> None:
         command = [sys.executable, "-m", "sequitur", "route", role, str(router)]
-        running[role] = subprocess.Popen(command, start_new_session=True)
+        running[role] = spawn(command)
 
     def told() -> int:
         return sum(
@@ -83,7 +84,7 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
                 for topic, partitions in list(topics.items())[:2]:
                     value = orjson.dumps({"day": day, "n": n})
                     producer.produce(topic, value, b"%d" % n, partition=n % partitions)
-            assert producer.flush(30) == 0
+            assert producer.flush(120) == 0
             assert main(["route", "end-of-day", str(router), day]) == 0
             victim = chance.choice(roles)
             os.killpg(running[victim].pid, signal.SIGKILL)
@@ -91,7 +92,7 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
             time.sleep(chance.uniform(0, 1))
             start(victim)
         assert main(["route", "end-of-day", str(router), DAYS[-1]]) == 0, "said again, it is one"
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while told() < 3:
             assert time.monotonic() < deadline, load_units(router).days
             time.sleep(0.3)

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
+from sequitur.local.process import spawn
 from soak.check import read
 from soak.ended import stacks
 from tests.conftest import BrokerAddress, make_topics
@@ -47,7 +48,7 @@ address = "{name}.left"
 LISTENER = """
 name = "ear"
 destination = "left"
-lifetime = "20s"
+lifetime = "60s"
 
 [action.mark]
 command = [{python}, "-c", "{code}"]
@@ -84,7 +85,7 @@ def test_a_broadcast_keeps_its_place_and_triggers_once_what_is_registered_over_k
     def start(*words: str) -> subprocess.Popen[bytes]:
         with log.open("ab") as out:
             command = [sys.executable, "-m", "sequitur", "route", *words]
-            return subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+            return spawn(command, env=environment, output=out)
 
     def order(*words: str) -> tuple[int, str]:
         with redirect_stdout(StringIO()) as said:
@@ -108,14 +109,14 @@ def test_a_broadcast_keeps_its_place_and_triggers_once_what_is_registered_over_k
         wait_until(lambda: "listener far" not in status())  # nobody has heard of it
         for number in range(60):
             send(halt=number % 10 in (3, 4))
-        producer.flush(30)
+        producer.flush(120)
         wait_until(lambda: marks.stat().st_size > 0)
         for process in processes:
             process.kill()
             process.wait()
         for number in range(60):
             send(halt=number % 10 in (3, 4))
-        producer.flush(30)
+        producer.flush(120)
         processes[:] = [start("serve", str(file)), start("listen", str(file), str(ear))]
         halts = {n for each in sent.values() for n in each if n % 10 in (3, 4)}
 

@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
+from sequitur.local.process import spawn
 from soak.check import read
 from soak.ended import ended, stacks
 from tests.conftest import BrokerAddress, make_topics
@@ -77,12 +78,12 @@ def test_a_stream_that_failed_waits_in_order_until_it_is_let_go_whoever_is_kille
     def send(key: str, *numbers: int, **more: object) -> None:
         for number in numbers:
             producer.produce(f"{name}.in", orjson.dumps({"n": number, **more}), key=key)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def serve() -> "subprocess.Popen[bytes]":
         with log.open("ab") as out:
             command = [sys.executable, "-m", "sequitur", "route", "serve", str(file)]
-            return subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+            return spawn(command, env=environment, output=out)
 
     def order(verb: str, *words: str) -> tuple[int, str]:
         with redirect_stdout(StringIO()) as said:

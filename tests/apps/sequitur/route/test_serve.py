@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
+from sequitur.local.process import spawn
 from soak.check import read
 from soak.ended import ended, stacks
 from tests.conftest import BrokerAddress, make_topics
@@ -90,7 +90,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
         for number in range(count, count + messages):
             value = orjson.dumps({"n": number, "maker": f"m{number % 3}"})
             producer.produce(f"{name}.in", value, partition=number % 2)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         count += messages
 
     def records(topic: str) -> list[bytes]:
@@ -118,7 +118,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
     }
     with log.open("ab") as out:
         command = [sys.executable, "-m", "sequitur", "route", "serve", str(file), *kafka]
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+        process = spawn(command, env=environment, output=out)
     try:
         send(300)
         wait_until(lambda: len(records("left")) == len(records("right")) == 100)
@@ -146,7 +146,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
 
         # Nothing is clean over what failed, is there twice, or comes of nothing.
         producer.produce(f"{name}.in", b"not JSON", partition=0)
-        producer.flush(30)
+        producer.flush(120)
         wait_until(lambda: records("malformed") == [b"not JSON"])
         (failed,) = read(broker.address, f"{name}.malformed")
         assert b"failed: " in dict(failed.headers() or ())["sequitur-trail"]  # type: ignore[operator]
@@ -155,7 +155,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
         assert "1 failed" in said
         (one, *_) = read(broker.address, f"{name}.left")
         producer.produce(f"{name}.left", one.value(), headers=one.headers())
-        producer.flush(30)
+        producer.flush(120)
         assert "is 2 times in" in order("audit")[1]
         process.send_signal(signal.SIGTERM)
         assert ended(process, 60, log) == 0

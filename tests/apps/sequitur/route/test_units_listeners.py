@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
+from sequitur.local.process import spawn
 from sequitur.route import agreed_rules
 from sequitur.route.agreed_rules import AgreedRules
 from sequitur.route.loading import load_units
@@ -65,7 +66,7 @@ address = "NAME.left"
 EAR = """
 name = "ear"
 destination = "left"
-lifetime = "20s"
+lifetime = "60s"
 [action.mark]
 command = [{python}, "-c", "{code}"]
 """
@@ -193,7 +194,7 @@ class Commands:
     def start(self, *words: str) -> "subprocess.Popen[bytes]":
         with (self.folder / "log").open("ab") as out:
             command = [sys.executable, "-m", "sequitur", "route", *words]
-            self.running.append(subprocess.Popen(command, stdout=out, stderr=out))
+            self.running.append(spawn(command, output=out))
         return self.running[-1]
 
     def order(self, *words: str) -> tuple[int, str]:
@@ -246,7 +247,7 @@ def test_a_broadcast_reaches_listeners_on_each_transport_in_its_place_over_kill_
     lines.touch()
     consumer = commands.start("consume", router)
     commands.start("publish", router)
-    far = ("register", router, "far", "right", "--lifetime", "60s")
+    far = ("register", router, "far", "right", "--lifetime", "600s")
     commands.wait_until(lambda: commands.order(*far)[0] == 0)
     commands.start("listen", router, str(ear))
     commands.wait_until(lambda: "listener ear" in commands.order("status", router)[1])

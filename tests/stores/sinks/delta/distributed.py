@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from stores.sinks import Applied, Batch, DeclaredTable, OnDead, OutputRecord
 from stores.sinks.delta.sink import DeltaSink
-from stores.sinks.distributed import NotDistributed
+from tests.stores.sinks.apart import FoldsApart
 from tests.stores.sinks.delta.tested_store import DeltaStore
 
 COLUMNS = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
@@ -25,24 +25,15 @@ class DistributedDeltaStore(DeltaStore):
         return DistributedDeltaSink(str(self.folder), tables, shadow, self.spark)
 
 
-class DistributedDeltaSink(DeltaSink):
-    """Lets a task fold each partition; what is not plain is applied as a materializer does."""
+class DistributedDeltaSink(FoldsApart, DeltaSink):
+    """Lets a task fold each partition."""
 
-    reasons: tuple[str, ...] = ()
     _buckets = 3
 
-    def apply(
-        self,
-        records: Iterable[OutputRecord],
-        batch: Batch | None = None,
-        on_dead: OnDead | None = None,
+    def apply_apart(
+        self, records: list[OutputRecord], batch: Batch | None, on_dead: OnDead | None
     ) -> Applied:
-        records = list(records)
-        try:
-            return self.apply_frame(framed(self._tables.spark, records), batch, on_dead)
-        except NotDistributed as reason:
-            self.reasons = (*self.reasons, str(reason))
-            return super().apply(records, batch, on_dead)
+        return self.apply_frame(framed(self._tables.spark, records), batch, on_dead)
 
 
 def framed(

@@ -6,28 +6,18 @@ from itertools import groupby
 from operator import itemgetter
 
 from stores.sinks import Applied, Batch, OnDead, OutputRecord
-from stores.sinks.distributed import Fold, FoldedPart, NotDistributed
+from stores.sinks.distributed import Fold, FoldedPart
 from stores.sinks.sql.postgres import PostgresSink
+from tests.stores.sinks.apart import FoldsApart
 
 
-class DistributedPostgresSink(PostgresSink):
-    """Folds each partition apart; what is not plain is applied at once, as a materializer does."""
+class DistributedPostgresSink(FoldsApart, PostgresSink):
+    """Folds each partition apart."""
 
-    reasons: tuple[str, ...] = ()
-    """Why batches were not folded apart."""
-
-    def apply(
-        self,
-        records: Iterable[OutputRecord],
-        batch: Batch | None = None,
-        on_dead: OnDead | None = None,
+    def apply_apart(
+        self, records: list[OutputRecord], batch: Batch | None, on_dead: OnDead | None
     ) -> Applied:
-        records = list(records)
-        try:
-            return self.apply_distributed(in_parts(records), batch, on_dead)
-        except NotDistributed as reason:
-            self.reasons = (*self.reasons, str(reason))
-            return super().apply(records, batch, on_dead)
+        return self.apply_distributed(in_parts(records), batch, on_dead)
 
 
 def in_parts(records: Iterable[OutputRecord]) -> Callable[[Fold], list[FoldedPart]]:

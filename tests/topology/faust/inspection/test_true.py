@@ -39,8 +39,8 @@ def test_what_is_dead_failed_malformed_or_unread_is_found(
     worker.start()
     worker.send(event("well", 1), event("a", 2), *(event("a", n) for n in range(8, 20)))
     worker.send(event("b", 1, "Bad"), event("c", 1), (b"c", b'{"id": "c", "seq": "x"}'))
-    worker.wait("board-out", 2)
-    worker.wait("dead", 12)
+    for topic, count in (("board-out", 2), ("dead", 12), ("errors", 1), ("malformed", 1)):
+        worker.wait(topic, count)
 
     well = worker.run("explain", "well")
     assert (well.returncode, "in order" in well.stdout) == (0, True), well

@@ -32,8 +32,9 @@ class Closed:
     def _serve(self) -> None:
         with suppress(OSError):
             while True:
-                self._socket.accept()[0].close()
+                client, _ = self._socket.accept()
                 self.count += 1
+                client.close()
 
     def close(self) -> None:
         self._socket.close()

@@ -3,13 +3,12 @@
 import os
 import re
 import signal
-import subprocess
 import sys
 
 import orjson
 import pytest
 
-from sequitur.local.process import command_of
+from sequitur.local.process import command_of, spawn
 from tests.topology.faust.worker.test_worker_pages import APP as APP
 from tests.topology.faust.worker.test_worker_pages import asked, figures
 from tests.topology.faust.worker_process import Worker
@@ -25,7 +24,7 @@ def start(worker: Worker) -> None:
     command = worker.command(*words, SEQUITUR_METRICS="0")
     command[2] = "topology.faust"
     with worker.log_file.open("ab") as log:
-        worker.process = subprocess.Popen(command, env=worker.environment, stdout=log, stderr=log)
+        worker.process = spawn(command, env=worker.environment, output=log)
 
 
 def processes(worker: Worker) -> dict[str, list[int]]:
@@ -51,9 +50,9 @@ def test_kills_restarts_and_ends(worker: Worker) -> None:
     worker.send(*((stream, orjson.dumps({"seq": 2})) for stream in STREAMS))
     worker.wait("board", 2 * len(STREAMS))
     worker.wait_until(lambda: len(processes(worker)["1"]) == 2 and ready(worker))
-    events = figures(worker)
-    assert events["sequitur_events_total", "board", "processed"] == 2 * len(STREAMS)
-    assert events["sequitur_worker_starts_total",] == 3
+    processed = "sequitur_events_total", "board", "processed"
+    worker.wait_until(lambda: figures(worker)[processed] == 2 * len(STREAMS))
+    assert figures(worker)["sequitur_worker_starts_total",] == 3
     log = worker.log_file.read_text()
     assert "worker 1 was killed by SIGKILL" in log
     assert re.search(r"^worker-1 \| .*Worker ready", log, re.MULTILINE)

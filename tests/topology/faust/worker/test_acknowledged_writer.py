@@ -44,7 +44,7 @@ async def test_rows_of_a_step_that_is_dropped_are_waited_for(
     try:
         unit = CommitUnit("in", 0, 1, rows={"v": [(b"p", b"1"), (b"c", b"{}")]})
         step = asyncio.create_task(writer.commit(unit, TopicPartition("in", 0)))
-        await asyncio.wait_for(sent.wait(), 20)
+        await asyncio.wait_for(sent.wait(), 120)
         step.cancel()
         await asyncio.wait([step])
         await writer.stop()

@@ -1,12 +1,11 @@
 """Workers are killed, stopped, paused, damaged: outputs and states come out as if they were not."""
 
 import random
-import time
 from collections.abc import Callable
 
 import pytest
 
-from soak.chaos import SESSION, Soak, let_work
+from soak.chaos import Soak, let_work
 from soak.check import check, fold, read
 from soak.harms import harm
 from soak.worked import WORKED
@@ -84,8 +83,7 @@ def test_a_worker_that_was_taken_for_dead_writes_nothing_when_it_wakes(
     let_work(soak, len(work.messages) // 4, 30)
     soak.pause("a")
     soak.start("b")
-    # By then b has all partitions, and works on.
-    time.sleep(SESSION + 1)
+    soak.ready("b")  # it has all partitions, and works on
     let_work(soak, len(work.messages) // 4, 20)
     soak.resume("a")
     soak.wait(240)

@@ -65,8 +65,7 @@ def test_a_zombie_changes_nothing_of_what_the_new_owner_has_on_the_server(
     let_work(soak, len(work.messages) // 4, 30)
     soak.pause("a")
     soak.start("b")
-    # The group's session timeout is 6 s: by then b has all partitions, and works on.
-    time.sleep(7)
+    soak.ready("b")  # it has all partitions, and works on
     let_work(soak, len(work.messages) // 4, 20)
     soak.resume("a")
     soak.wait(240)

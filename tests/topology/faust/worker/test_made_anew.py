@@ -28,7 +28,7 @@ class FakeReader:
     def pause(self, partition: TopicPartition) -> None:
         self.reads = False
 
-    async def fetch(self, partition: TopicPartition, timeout: float) -> list[Record]:
+    async def fetch(self, partition: TopicPartition, timeout: float, most: int) -> list[Record]:
         return self.records
 
     async def position(self, partition: TopicPartition) -> int:

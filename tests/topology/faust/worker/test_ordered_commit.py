@@ -202,7 +202,7 @@ def test_exactly_once_and_in_order_while_a_second_worker_joins_and_leaves(worker
     try:
         second.start(COMMIT="stream")
         worker.send(*events[700:1400])
-        worker.wait_until(lambda: worker.count("out") > 1000, 90)
+        worker.wait_until(lambda: worker.count("out") > 1000)
         second.end(signal.SIGTERM)
         worker.send(*events[1400:])
         out = worker.wait("out", 2000, 120)

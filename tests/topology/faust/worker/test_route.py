@@ -54,7 +54,7 @@ def test_each_message_is_routed_once_and_in_order_over_kills(
         key = None if number % 3 else b"%d" % (number % 7)
         producer.produce(f"{prefix}.in", value, key, partition=number % 2)
     producer.produce(f"{prefix}.in", b"not JSON", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     try:
         worker.start()
         worker.wait_until(lambda: worker.count("all") >= COUNT // 10)

@@ -76,7 +76,7 @@ class Feed:
         for number in range(self.count, self.count + count):
             value = orjson.dumps({"n": number, "maker": "x" if number % 4 < 2 else "y"})
             self.producer.produce(f"{self.worker.prefix}.in", value, partition=number % 2)
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(120) == 0
         self.count += count
 
     def routed(self) -> dict[str, list[Message]]:

@@ -63,21 +63,23 @@ class Broker:
         return stood
 
 
-async def test_a_transaction_stands_where_units_follow_each_other_closely(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    """Of a producer whose units follow each other closely."""
     monkeypatch.setattr(standing_transaction, "CLOSELY", 1e9)
-    broker = Broker(monkeypatch)
+    return Broker(monkeypatch)
+
+
+async def test_a_transaction_stands_where_units_follow_each_other_closely(broker: Broker) -> None:
     assert [await broker.unit() for _ in range(4)] == [False, True, True, True]
     assert await broker.unit(writes=False)
     await broker.transaction.stop()
 
 
 async def test_none_stands_behind_a_unit_that_came_alone_or_wrote_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standing_transaction, "CLOSELY", 0.0)
-    broker = Broker(monkeypatch)
     assert [await broker.unit() for _ in range(3)] == [False, False, False]
     monkeypatch.setattr(standing_transaction, "CLOSELY", 1e9)
     assert not await broker.unit(writes=False)
@@ -85,11 +87,9 @@ async def test_none_stands_behind_a_unit_that_came_alone_or_wrote_nothing(
 
 
 async def test_one_that_is_not_taken_is_aborted_and_the_next_unit_begins_anew(
-    monkeypatch: pytest.MonkeyPatch,
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing_transaction, "CLOSELY", 1e9)
     monkeypatch.setattr(standing_transaction, "KEPT", 0.0)
-    broker = Broker(monkeypatch)
     await broker.unit()
     while broker.transactions.is_in_transaction():
         await asyncio.sleep(0)
@@ -98,11 +98,7 @@ async def test_one_that_is_not_taken_is_aborted_and_the_next_unit_begins_anew(
     await broker.transaction.stop()
 
 
-async def test_who_is_fenced_meanwhile_hears_of_it_with_the_next_unit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(standing_transaction, "CLOSELY", 1e9)
-    broker = Broker(monkeypatch)
+async def test_who_is_fenced_meanwhile_hears_of_it_with_the_next_unit(broker: Broker) -> None:
     await broker.unit()
     broker.fences = True
     with pytest.raises(ProducerFenced):

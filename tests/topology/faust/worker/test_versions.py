@@ -89,10 +89,10 @@ def test_a_resumed_view_that_caught_up_lags_no_more(worker: Worker, guarantee: s
     assert worker.run("halt", "one", **env).returncode == 0
     worker.send(*events(2))
     worker.wait("two", 2 * STREAMS)
-    assert told()["one"][0] == [0, 1]
+    worker.wait_until(lambda: told()["one"][0] == [0, 1])
     assert worker.run("resume", "one", **env).returncode == 0
     worker.wait("one", 2 * STREAMS)
-    worker.wait_until(lambda: told() == {"one": ([], 0), "two": ([], 0)}, 30)
+    worker.wait_until(lambda: told() == {"one": ([], 0), "two": ([], 0)})
     if guarantee == "exactly_once":
         audit = worker.run("audit", "--json", **env)
         assert audit.returncode == 0, audit.stdout

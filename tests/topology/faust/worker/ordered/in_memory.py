@@ -43,7 +43,7 @@ class Log:
     def seek(self, _: TopicPartition, offset: int) -> None:
         self.at = offset
 
-    async def fetch(self, _: TopicPartition, timeout: float) -> Sequence[Record]:
+    async def fetch(self, _: TopicPartition, timeout: float, most: int) -> Sequence[Record]:
         await asyncio.sleep(0.001)
         found = [record for record in self.records if record.offset >= self.at][: self.most]
         self.at = found[-1].offset + 1 if found else self.at
@@ -139,7 +139,7 @@ class Partition:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait until it is so; the test fails where the runner does."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not true():
                 if self.failure is not None:
                     raise self.failure

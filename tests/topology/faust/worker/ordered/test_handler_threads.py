@@ -56,7 +56,7 @@ def test_there_are_no_more_threads_than_allowed_and_a_free_one_is_used_again() -
 
     futures = [threads.submit(job) for _ in range(10)]
     gate.set()
-    done, left = wait(futures, 20)
+    done, left = wait(futures, 120)
     assert len(done) == 10
     assert not left
     assert len(names) == 3

@@ -68,9 +68,9 @@ async def test_an_attempt_over_its_time_limit_is_killed_and_another_process_take
     finally:
         object.__setattr__(held.stage.work.rules, "time_limit", 60.0)
     hung = [line.split() for line in notes() if line.startswith("hangs")]
-    assert len(hung) == 2
-    assert hung[0][1] != hung[1][1]
-    assert hung[0][2] == hung[1][2]
+    assert len(hung) >= 2, "a slow machine's second attempt may be over its limit, too"
+    assert hung[0][1] not in [each[1] for each in hung[1:]]
+    assert {each[2] for each in hung} == {hung[0][2]}
     assert has_ended(int(hung[0][1]))
     assert "late effects" not in notes()
 

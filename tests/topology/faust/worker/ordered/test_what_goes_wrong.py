@@ -161,7 +161,7 @@ async def test_an_attempt_that_makes_an_error_of_its_cancellation_harms_no_later
     held.log.append("a", 0)
     held.start()
     await held.until(lambda: held.out("out") == [0])
-    assert len(tries) == 3
+    assert len(tries) >= 3  # a slow machine's third attempt may be over its limit, too
     await held.runner.stop(1)
 
 
