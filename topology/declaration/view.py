@@ -53,6 +53,8 @@ class View(SideTopics):
         tables: the declared read-store tables.
         stateful: whether the handler takes the stream's own dictionary.
         cells: whether it takes the stream's cells, too.
+        plain_state: whether what it keeps in both is as JSON gives it back, and depends on nothing
+            else; then it is not read anew for each event.
         hops: topic that only another view reads → what to send where a rebuild makes other values
             of a stream's events than before: (before, after) → value, None for nothing.
         folds: name of a fold of the view's verbs → its rows.
@@ -90,6 +92,7 @@ class View(SideTopics):
     work: ParallelWork | None = None
     paths: tuple[MessagePath, ...] = ()
     cells: bool = False
+    plain_state: bool = False
     hops: Mapping[str, Correction] = field(default_factory=dict)
     folds: Mapping[str, RowsOf] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()

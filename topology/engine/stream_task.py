@@ -39,7 +39,8 @@ class StreamTask:
     views read again what the partition's main task reads, which sees to the group's offset and to
     messages that are no events. now: the clock (ms), which stored times are held against. budget:
     of memory for what waits, over all views of the partition. limits: how much of the input may be
-    read again at a start, for events that wait in memory only; None where it cannot be.
+    read again at a start, for events that wait in memory only; None where it cannot be. atomic:
+    whether each of its commit units is one transaction.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class StreamTask:
         now: int = ALWAYS,
         budget: Budget | None = None,
         limits: WaitLimits | None = None,
+        atomic: bool = False,
     ) -> None:
         self.topology = topology
         self.source = source
@@ -69,7 +71,7 @@ class StreamTask:
         self._records: list[Message] = []
         """Those of the events in hand, where the input is not the topic that they are from."""
         self.views = {
-            view.name: ViewTask(view, tables[view.name], now, budget, limits)
+            view.name: ViewTask(view, tables[view.name], now, budget, limits, atomic)
             for view in topology.views_of(source)
             if view.name in tables
         }

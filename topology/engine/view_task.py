@@ -7,6 +7,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.finishing import FinishedStep, parts_of
 from topology.engine.output.handling import NEVER, Handling
 from topology.engine.output.record_formatter import RecordFormatter
+from topology.engine.output.step_handling import StepHandling
 from topology.engine.redelivery.records import ForeignRecords, revive
 from topology.engine.redelivery.redriven_events import RedrivenEvents
 from topology.engine.resend_requests import requests_of
@@ -50,9 +51,10 @@ class ViewTask(ViewParts):
         now: int = ALWAYS,
         budget: Budget | None = None,
         limits: WaitLimits | None = None,
+        atomic: bool = False,
     ) -> None:
         self.view = view
-        state = self.state = ViewState(view, table, now, budget, limits)
+        state = self.state = ViewState(view, table, now, budget, limits, atomic)
         self.late_events = LateEvents(table)
         self.closed_streams = ClosedStreams(table)
         self.redriven = RedrivenEvents(view.name, table)
@@ -192,7 +194,8 @@ class ViewTask(ViewParts):
     def new_handling(self, unit: CommitUnit) -> Handling:
         """What calls the handler for the events of one step."""
         state = self.state
-        return Handling(
+        handling = StepHandling if self.view.plain_state else Handling
+        return handling(
             self.view, unit, state.stream_state, self._retried, self._formatter, state.cells
         )
 

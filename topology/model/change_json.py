@@ -156,6 +156,8 @@ def _row_dumps(part: Any) -> bytes:
 
 
 def _moment_text(value: datetime) -> str:
+    if value.__class__ is datetime and value.tzinfo is UTC:
+        return value.isoformat(timespec="microseconds")[:-6] + "Z"
     if value.utcoffset() is None:
         raise RefusedValue(
             f"{value} has no time zone; yield an aware datetime, as in "

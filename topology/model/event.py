@@ -1,7 +1,7 @@
 """A message as it arrives, and the event that an inspector makes of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ class Draft:
     content: Any
     message: Message
     arrived: int = 0
+    made: Any = field(init=False, repr=False)
+    """What verbs have made of it, for the other views of its source; not set where nobody has."""
 
 
 class Event(Draft, Generic[Content]):
@@ -129,7 +131,7 @@ class Event(Draft, Generic[Content]):
         arrived: int = 0,
     ) -> None:
         for name, value in zip(
-            Draft.__slots__, (stream, sequence, kind, content, message, arrived), strict=True
+            Draft.__slots__[:-1], (stream, sequence, kind, content, message, arrived), strict=True
         ):
             object.__setattr__(self, name, value)
 

@@ -37,6 +37,17 @@ class Aggregate(Generic[T, S, R]):
     subtract: Callable[[S, S], S] | None = None
 
 
+class _Plain(Aggregate[T, S, R]):
+    """One of those here: what it makes is as JSON gives it back."""
+
+    __slots__ = ()
+
+
+def is_plain(aggregate: Aggregate[Any, Any, Any]) -> bool:
+    """Whether what an aggregate makes is as JSON gives it back, or JSON has it not at all."""
+    return isinstance(aggregate, _Plain)
+
+
 def check_aggregate(what: str, aggregate: object) -> None:
     """Raises DeclarationError for what no fold can keep."""
     if not isinstance(aggregate, Aggregate):
@@ -57,7 +68,7 @@ def check_aggregate(what: str, aggregate: object) -> None:
 
 def count() -> Aggregate[Any, int, int]:
     """How many events there are."""
-    return Aggregate(int, lambda n, _: n + 1, lambda n: n, lambda a, b: a + b, lambda a, b: a - b)
+    return _Plain(int, lambda n, _: n + 1, lambda n: n, lambda a, b: a + b, lambda a, b: a - b)
 
 
 def total(of: Callable[[T], Number]) -> Aggregate[T, list[Number], Number]:
@@ -66,7 +77,7 @@ def total(of: Callable[[T], Number]) -> Aggregate[T, list[Number], Number]:
     Args:
         of: the number of an event: an int or a finite float. Anything else fails the event.
     """
-    return Aggregate(
+    return _Plain(
         list, lambda sums, event: add_exactly(sums, _number(of(event))), rounded, _both, _less
     )
 
@@ -87,7 +98,7 @@ def mean(of: Callable[[T], Number]) -> Aggregate[T, list[Any], float | None]:
     def subtract(a: list[Any], b: list[Any]) -> list[Any]:
         return [a[0] - b[0], _less(a[1], b[1])]
 
-    return Aggregate(
+    return _Plain(
         lambda: [0, []], add, lambda found: rounded(found[1]) / found[0] if found[0] else None,
         merge, subtract,
     )  # fmt: skip
@@ -123,7 +134,7 @@ def _extreme(
             )
         return [value] if not best or beats(value, best[0]) else best
 
-    return Aggregate(
+    return _Plain(
         list,
         lambda best, event: better(best, of(event)),
         lambda best: best[0] if best else None,

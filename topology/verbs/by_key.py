@@ -1,6 +1,6 @@
 """Folds by a key of the event, over all streams: one hop through a topic of the topology's own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, Unpack
 
@@ -22,7 +22,7 @@ from topology.verbs.inputs import Input
 from topology.verbs.rows import Rows
 from topology.verbs.steps import fused, named
 from topology.verbs.window_fold import missing_before
-from topology.verbs.windows import Windows, milliseconds_of
+from topology.verbs.windows import Windows
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -110,9 +110,8 @@ class ByKey(Generic[T]):
         order, run = given.source.sequence, fused(given.steps)
         first = given.first(options)
 
-        def send(event: Event, state: dict[str, Any]) -> Iterator[Emit]:
-            content = given.read(event.content)
-            time = 0 if given.time is None else milliseconds_of(given.time(content))
+        def send(event: Event, state: dict[str, Any]) -> list[Emit]:
+            content, time = given.taken(event)
             missing = state.pop("missing", 0)
             if order.counts:
                 missing += missing_before(state, event.sequence, order.step, first)
@@ -123,9 +122,11 @@ class ByKey(Generic[T]):
                 found[at] = aggregate.add(before, value)
             if not found and missing:
                 state["missing"] = missing  # the next event that has a key has them
+            said = []
             for at, made in found.items():
-                yield Emit(topic, at, encode_parts([[time, missing, made]]))
+                said.append(Emit(topic, at, encode_parts([[time, missing, made]])))
                 missing = 0
+            return said
 
         given.declare(name, named(send, given.steps, "by"), options, emits=[topic])
         declared = given.graph.views[given.view(name)]

@@ -19,7 +19,7 @@ from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError, HandlerError
 from topology.model.event import Event
 from topology.model.table import Table
-from topology.verbs.aggregates import Aggregate
+from topology.verbs.aggregates import Aggregate, is_plain
 from topology.verbs.contributions import Contribution, InOffsetOrder, contribution_of
 from topology.verbs.declared_views import declare
 from topology.verbs.kept_windows import KeptWindows
@@ -110,30 +110,33 @@ def combined(
         first, last = (None, None) if windows is None else (moment(start), moment(end))
         return KeyRow(key, first, last, aggregate.result(cell[0]), cell[1])
 
-    def combine(event: Event, state: dict[str, Any], cells: Cells) -> Iterator[Output | Late]:
+    def combine(event: Event, state: dict[str, Any], cells: Cells) -> list[Output | Late]:
         part: Contribution = event.content
         mark = f"from {part.stream}"
         known = cells.get(mark, [])
         if [part.epoch, part.sequence] <= known[:2]:
-            return  # it was sent again after a crash
+            return []  # it was sent again after a crash
         cells[mark] = [part.epoch, part.sequence, *known[2:]]
+        said: list[Output | Late] = []
         kept, over, changes = None, None, []
         if keep is not None and windows is not None:
             kept = KeptWindows(windows, keep, state, cells)
             over = kept.over
             if (refused := kept.refused([*part.plus, *part.minus])) is not None:
-                yield Late(f"its window, which began at {moment(refused)}, is kept no more")
+                late = f"its window, which began at {moment(refused)}, is kept no more"
+                said.append(Late(late))
         for start, end, cell in applied("", part.plus, part.minus, cells, aggregate, windows, over):
             if cell is not None:
                 made = row(event.stream, start, end, cell)
             else:
                 made = replace(row(event.stream, start, end, (aggregate.start(), 0)), value=None)
             changes.append(Change(str(start), made, start, made.missing, cell is None))
-        yield from told(event.stream, changes, cells)
+        said += told(event.stream, changes, cells)
         if kept is not None:
             parts = [*part.plus, *part.minus]
             for start in kept.took(part.stream, parts, [int(each.id) for each in changes]):
                 forget(str(start), cells)
+        return said
 
     def rows(key: str, _: Any, cells: CellRange) -> Iterator[Any]:
         for at, cell in cells("-", ":"):  # numbers: all other cells begin with a letter
@@ -147,7 +150,7 @@ def combined(
     over = () if windows is None else (str(windows),)
     handler = named(combine, (), *over, "fold by key")
     given: Any = {**options}
-    declare(graph, name, source, handler, given)
+    declare(graph, name, source, handler, given, plain_state=is_plain(aggregate))
     view = graph.views[name]
     graph.replace_view(replace(view, folds={name: rows}))
 

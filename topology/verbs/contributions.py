@@ -11,7 +11,10 @@ from topology.inspectors.inspector import Inspected
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.hop_headers import EPOCH, SEQUENCE, STREAM
+from topology.sequencer.linked import ChainRun
 from topology.sequencer.own_order import OwnOrdering
+from topology.sequencer.progress import State
+from topology.sequencer.timers import Timers
 
 Part = list[Any]
 """[time (ms), how many were given up before it, what the aggregate makes of it]; without the last
@@ -47,7 +50,29 @@ class InOffsetOrder(StreamOrder):
         return True
 
     def ordering(self, **policies: Any) -> OwnOrdering:
-        return OwnOrdering(follows=self.follows, **policies)
+        return _InOffsetOrdering(follows=self.follows, **policies)
+
+
+class _InOffsetOrdering(OwnOrdering):
+    """Of a stream in which nothing waits, what comes is the next."""
+
+    __slots__ = ()
+
+    def run(self, state: State, timers: Timers) -> ChainRun:
+        return _InOffsetRun(self, state, timers)
+
+
+class _InOffsetRun(ChainRun):
+    def place_all(self, events: Iterable[Event]) -> None:
+        changed, ready = self.result.changed, self.result.ready
+        for event in events:
+            stream = event.stream
+            progress = self.current(stream)
+            if progress.__class__ is int and event.sequence > progress:
+                changed[stream] = event.sequence
+                ready.append(event)
+            else:
+                self.place(event, progress)
 
 
 def contribution_of(message: Message) -> Inspected:

@@ -39,6 +39,7 @@ def declare(
     *,
     emits: Iterable[str] = (),
     table: Table | None = None,
+    plain_state: bool = True,
 ) -> None:
     """Declare a view whose handler the verbs are.
 
@@ -50,6 +51,7 @@ def declare(
         options: the user's.
         emits: topics that it sends to.
         table: that it writes, unless the options have it.
+        plain_state: as of `View`: False where the user's functions say what is kept.
 
     Raises:
         DeclarationError: an option is none, or wrong.
@@ -64,6 +66,7 @@ def declare(
         tables = tuple(given.get("tables", ()))
         given["tables"] = (*tables, *own_table(name, tables, table))
     graph.view(name, of=source, handler=handler, emits=emits, **given)
+    graph.replace_view(replace(graph.views[name], plain_state=plain_state))
 
 
 def own_table(view: str, declared: Iterable[Table], table: Table) -> tuple[Table, ...]:

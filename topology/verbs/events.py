@@ -52,6 +52,7 @@ class Events(Generic[T]):
     _time: Callable[[Any], Any] | None = None
     _steps: tuple[Step, ...] = ()
     _within: Within | None = None
+    _frozen: bool = False
 
     def filter(self, predicate: Callable[[T], object]) -> "Events[T]":
         """Leave out the events that are not meant.
@@ -173,10 +174,15 @@ class Events(Generic[T]):
                 checked_function(f"view {name!r}: to({what}", function)
         run, read = fused(self._steps), self._read
 
-        def send(event: Event) -> Iterator[Emit]:
-            for each in run(read(event.content)):
-                sent = written(each if value is None else value(each))
-                yield Emit(topic, event.stream if key is None else key(each), sent)
+        def send(event: Event) -> list[Emit]:
+            return [
+                Emit(
+                    topic,
+                    event.stream if key is None else key(each),
+                    written(each if value is None else value(each)),
+                )
+                for each in run(read(event.content))
+            ]
 
         handler = named(send, self._steps, "to")
         self._input.declare(name, handler, options, emits=[topic])
@@ -234,7 +240,10 @@ class Events(Generic[T]):
 
     @property
     def _input(self) -> Input:
-        return Input(self._graph, self._source, self._read, self._time, self._steps, self._within)
+        return Input(
+            self._graph, self._source, self._read, self._time, self._steps, self._within,
+            self._frozen,
+        )  # fmt: skip
 
     def _with(self, verb: Verb, function: Callable[[T], Any]) -> "Events[Any]":
         checked_function(verb, function)
@@ -262,7 +271,8 @@ def events(
         topology: the source's.
         source: what `Topology.source` returned.
         of: the type of the events' content: a dataclass, a TypedDict or a model of pydantic, which
-            the content is checked and made into; as the inspector made it unless given.
+            the content is checked and made into; as the inspector made it unless given. A frozen
+            dataclass is made once for all views of the source.
         time: a function of that to when it happened: a datetime with a time zone, or seconds since
             1970. Windows need it.
 
@@ -275,4 +285,5 @@ def events(
         )
     if time is not None:
         checked_function("events(time", time)
-    return Events(topology, source, reader("events", of), time)
+    frozen = getattr(getattr(of, "__dataclass_params__", None), "frozen", False)
+    return Events(topology, source, reader("events", of), time, _frozen=frozen)

@@ -11,14 +11,14 @@ from topology.model.changes import Late, Output
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
-from topology.verbs.aggregates import Aggregate, check_aggregate
+from topology.verbs.aggregates import Aggregate, check_aggregate, is_plain
 from topology.verbs.declared_views import ViewOptions
 from topology.verbs.inputs import Input
 from topology.verbs.revisions import Change
 from topology.verbs.rows import Rows
 from topology.verbs.steps import fused, named
 from topology.verbs.window_fold import Folded, WindowFold
-from topology.verbs.windows import Hopping, Session, Windows, milliseconds_of, moment
+from topology.verbs.windows import Hopping, Session, Windows, moment
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -152,10 +152,10 @@ def _declared(
 
     readers, sinks = found._readers, found._sinks.values()
 
-    def handle(event: Event, state: dict[str, Any], cells: Any = None) -> Iterator[Output | Late]:
-        content = given.read(event.content)
-        time = 0 if given.time is None else milliseconds_of(given.time(content))
+    def handle(event: Event, state: dict[str, Any], cells: Any = None) -> list[Output | Late]:
+        content, time = given.taken(event)
         rows, beyond = fold.take(state, event.sequence, time, run(content), event.kind in kinds)
+        said: list[Output | Late] = []
         if readers:
             clock = state["clock"] - keep
             changes = [
@@ -165,17 +165,19 @@ def _declared(
                 )
                 for each in rows
             ]  # fmt: skip
-            yield from found.told(event.stream, changes, cells)
+            said += found.told(event.stream, changes, cells)
         else:
             for each in rows:
                 row = _row(event.stream, each, windowed)
                 for sink in sinks:
-                    yield sink(row, each.gone)
+                    said.append(sink(row, each.gone))
         if beyond is not None:
-            yield Late(f"its window, which began at {moment(int(beyond))}, is kept no more")
+            said.append(Late(f"its window, which began at {moment(int(beyond))}, is kept no more"))
+        return said
 
     over = () if windows is None else (str(windows),)
-    given.declare(name, named(handle, given.steps, *over, "fold"), options)
+    handler = named(handle, given.steps, *over, "fold")
+    given.declare(name, handler, options, plain_state=is_plain(aggregate))
 
     def rows_of(stream: str, state: dict[str, Any], cells: CellRange) -> Iterator[Any]:
         if given.within is not None:

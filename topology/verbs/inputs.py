@@ -11,12 +11,15 @@ from topology.declaration.topology import Topology
 from topology.declaration.view import View
 from topology.model.changes import Emit, each_of
 from topology.model.errors import DeclarationError, HandlerError
-from topology.model.event import Event, event_of
+from topology.model.event import Draft, Event, event_of
 from topology.model.names import checked_name
 from topology.model.table import Table
 from topology.verbs.declared_views import Handler, ViewOptions, declare, own_table, sends_to
 from topology.verbs.revisions import Cells
 from topology.verbs.steps import Step
+from topology.verbs.windows import milliseconds_of
+
+_keep: Callable[[Event, Any], None] = Draft.__dict__["made"].__set__
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class Input:
     """What verbs take: content, read, with its time, and the steps so far.
 
     source: that it comes from. within: the view in whose unit they run, None for a view of theirs.
+    frozen: whether what `read` makes cannot be changed, so that views may share it.
     """
 
     graph: Topology
@@ -121,6 +125,24 @@ class Input:
     time: Callable[[Any], Any] | None
     steps: tuple[Step, ...]
     within: Within | None = None
+    frozen: bool = False
+
+    def taken(self, event: Event) -> tuple[Any, int]:
+        """(an event's content, read; its time in ms, 0 where nobody says).
+
+        They are made once for all views, if nobody can change them. Raises what `read` and `time`
+        do.
+        """
+        read, of = self.read, self.time
+        if self.frozen:
+            made = getattr(event, "made", None)
+            if made is not None and made[0] is read and made[1] is of:
+                return made[2], made[3]
+        content = read(event.content)
+        time = 0 if of is None else milliseconds_of(of(content))
+        if self.frozen:
+            _keep(event, (read, of, content, time))
+        return content, time
 
     def view(self, name: str) -> str:
         """The view that runs them."""
@@ -134,10 +156,14 @@ class Input:
         *,
         emits: Iterable[str] = (),
         table: Table | None = None,
+        plain_state: bool = True,
     ) -> None:
         """Declare the view that verbs are, or add them to that of their input; as `declare`."""
         if self.within is None:
-            declare(self.graph, name, self.source, handler, options, emits=emits, table=table)
+            declare(
+                self.graph, name, self.source, handler, options, emits=emits, table=table,
+                plain_state=plain_state,
+            )  # fmt: skip
         else:
             self.within.add(name, handler, options, emits, table)
 

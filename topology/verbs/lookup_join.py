@@ -35,7 +35,8 @@ class Found:
     id: tells it from the other rows of its key. stream, sequence, number: its event, and which of
     that event's values it is. time: of its event (ms). left, right: contents; None for a right
     where there is none. final: whether the right has passed it. missing: how many right events were
-    given up that may have been meant.
+    given up that may have been meant. settled: whether it is kept no more, so that nothing revises
+    it.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Found:
     right: Any
     final: bool
     missing: int
+    settled: bool = False
 
 
 @dataclass(slots=True)
@@ -145,6 +147,11 @@ class _Key:
                 self.taken.late = at, since
                 continue
             row = f"{stream} {sequence} {number}"
+            if at < self.kept and not known:
+                used, missing = self.find(at)
+                self.say(row, [stream, sequence, number, time, content], used, True, missing, True)
+                self.state["gone"] = max(at, self.state.get("gone", at))
+                continue
             self.rows.put([at, row])
             self.cells[f"row {row}"] = [stream, sequence, number, time, content, None]
             if at < self.reached or self.as_of.wait == 0:
@@ -223,15 +230,22 @@ class _Key:
         said = [used, final, missing]
         if known[-1] == said:
             return
-        stream, sequence, number, time, content, _ = known
         self.cells[f"row {row}"] = [*known[:-1], said]
         if not final:
             self.open.put([at, row])
         elif known[-1] is not None and not known[-1][1]:
             self.open.remove([at, row])
+        self.say(row, known[:-1], used, final, missing)
+
+    def say(
+        self, row: str, left: list[Any], used: int | None, final: bool, missing: int,
+        settled: bool = False,
+    ) -> None:  # fmt: skip
+        """left: stream, sequence, number, time and content. used: the right's sequence."""
         right = None if used is None else self.cells[f"value {used}"]
+        stream, sequence, number, time, content = left
         self.taken.found.append(
-            Found(row, stream, sequence, number, time, content, right, final, missing)
+            Found(row, stream, sequence, number, time, content, right, final, missing, settled)
         )
 
     def find(self, at: int) -> tuple[int | None, int]:
@@ -256,7 +270,7 @@ class _Key:
         """Drop what is kept no more: rows, and values but for the last one before all rows."""
         todo = self.state.get("todo")
         end = self.kept if todo is None else min(self.kept, todo[0])
-        old = self.rows.since([-LAST])
+        old = self.rows.since([-LAST]) if "rows" in self.cells else iter(())
         for entry in list(takewhile(lambda entry: entry[0] < end, islice(old, DROPPED))):
             self.rows.remove(entry)
             del self.cells[f"row {entry[1]}"]

@@ -28,7 +28,7 @@ from topology.verbs.revisions import Cells, Change
 from topology.verbs.rows import Rows
 from topology.verbs.steps import checked_function, fused, named
 from topology.verbs.window_fold import missing_before
-from topology.verbs.windows import milliseconds_of, moment
+from topology.verbs.windows import moment
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -93,15 +93,13 @@ def latest(given: Input, name: str, options: ViewOptions) -> Latest[Any]:
     first = given.first(options) if order.counts else None
     found: Latest[Any] = Latest(given, name, first)
 
-    def send(event: Event, state: dict[str, Any]) -> Iterator[Emit]:
-        content, missing = given.read(event.content), 0
-        time = 0 if given.time is None else milliseconds_of(given.time(content))
+    def send(event: Event, state: dict[str, Any]) -> list[Emit]:
+        (content, time), missing = given.taken(event), 0
         if order.counts:
             missing = missing_before(state, event.sequence, order.step, first)
         there = any(True for _ in run(content))
         item = [event.sequence, time, missing, event.content if there else None]
-        for topic in found._topics:
-            yield Emit(topic, event.stream, encoded("right", [item]))
+        return [Emit(topic, event.stream, encoded("right", [item])) for topic in found._topics]
 
     declare(given.graph, name, given.source, named(send, given.steps, "latest"), options)
     return found
@@ -149,16 +147,16 @@ def _send_left(
     """Declare the view that takes the left streams in sequence."""
     run = fused(given.steps)
 
-    def send(event: Event) -> Iterator[Emit]:
-        content = given.read(event.content)
-        time = 0 if given.time is None else milliseconds_of(given.time(content))
+    def send(event: Event) -> list[Emit]:
+        content, time = given.taken(event)
         looks: dict[str, list[list[int]]] = {}
         for number, value in enumerate(run(content)):
             to = event.stream if key is None else key_text(key(value), "lookup(key=…)")
             looks.setdefault(to, []).append([number, at.at(value, time)])
-        for to, numbers in looks.items():
-            item = [event.sequence, time, numbers, event.content]
-            yield Emit(topic, to, encoded("left", [item]))
+        return [
+            Emit(topic, to, encoded("left", [[event.sequence, time, numbers, event.content]]))
+            for to, numbers in looks.items()
+        ]
 
     handler = named(send, given.steps, "lookup")
     declare(given.graph, view, given.source, handler, options, emits=[topic])
@@ -189,36 +187,47 @@ def _combine(
         given.time is not None, _shown=attrgetter("value"),
     )  # fmt: skip
 
+    # Many rows find the same value: it is read once, if nobody can change it.
+    last: dict[str, tuple[Any, Any]] = {}
+
+    def right_of(content: Any) -> Any:
+        before = last.get("")
+        if before is not None and before[0] is content:
+            return before[1]
+        *_, known = run_right(other.read(content))
+        if other.frozen:
+            last[""] = content, known
+        return known
+
     def change_of(found: Found) -> Change:
         value = list(run_left(given.read(found.left)))[found.number]
-        known = None
-        if found.right is not None:
-            *_, known = run_right(other.read(found.right))
+        known = None if found.right is None else right_of(found.right)
         row = LookupRow(
             found.stream, found.sequence, found.number, merge(value, known), found.final,
             found.missing,
         )  # fmt: skip
-        return Change(found.id, row, found.time, found.missing)
+        return Change(found.id, row, found.time, found.missing, settled=found.settled)
 
-    def find(event: Event, state: dict[str, Any], cells: Cells) -> Iterator[Output | Late]:
+    def find(event: Event, state: dict[str, Any], cells: Cells) -> list[Output | Late]:
         record: LookupRecord = event.content
         taken = join.take(state, cells, record)
+        said: list[Output | Late] = []
         if taken.found:
-            yield from rows.told(event.stream, [change_of(each) for each in taken.found], cells)
+            said += rows.told(event.stream, [change_of(each) for each in taken.found], cells)
         for row in taken.dropped:
             rows.forget(row, cells)
         if taken.waits:
-            yield Emit(waits, event.stream, encoded("over", taken.waits))
+            said.append(Emit(waits, event.stream, encoded("over", taken.waits)))
         if taken.more:
-            yield Emit(topic, event.stream, encoded("on"))
+            said.append(Emit(topic, event.stream, encoded("on")))
         if taken.late is not None:
             asked, kept = taken.late
             if at.left is None:
-                yield Late(
-                    f"it is of {moment(asked)}; what is before {moment(kept)} is kept no more"
-                )
+                late = f"it is of {moment(asked)}; what is before {moment(kept)} is kept no more"
             else:
-                yield Late(f"it is of sequence {asked}; what is before {kept} is kept no more")
+                late = f"it is of sequence {asked}; what is before {kept} is kept no more"
+            said.append(Late(late))
+        return said
 
     def rows_of(key: str, _: Any, cells: CellRange) -> Iterator[Any]:
         for at, (stream, sequence, number, time, left, told) in cells("row ", "row!"):
@@ -247,8 +256,8 @@ def _wait(
         view, waits, (name,), lookup_record_of, Monotonic(seconds, appended=True), source.partitions
     )
 
-    def over(event: Event) -> Iterator[Emit]:
-        yield Emit(topic, event.stream, encoded("over", event.content.items))
+    def over(event: Event) -> list[Emit]:
+        return [Emit(topic, event.stream, encoded("over", event.content.items))]
 
     declare(graph, view, held, named(over, (), "wait"), {}, emits=[topic])
     _feeds(graph, view, topic)

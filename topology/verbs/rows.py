@@ -17,7 +17,7 @@ from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name, checked_topic
 from topology.model.table import Table
-from topology.verbs.aggregates import Aggregate, check_aggregate
+from topology.verbs.aggregates import Aggregate, check_aggregate, is_plain
 from topology.verbs.combining import (
     CombineOptions,
     KeyRow,
@@ -67,7 +67,7 @@ class Rows(Generic[L]):
     _sinks: dict[str, Sink] = field(default_factory=dict)
     _readers: dict[str, Reader] = field(default_factory=dict)
 
-    def told(self, stream: str, changes: Sequence[Change], cells: Cells) -> Iterator[Output]:
+    def told(self, stream: str, changes: Sequence[Change], cells: Cells) -> list[Output]:
         """What all readers say of the rows that one event changes.
 
         Args:
@@ -75,11 +75,11 @@ class Rows(Generic[L]):
             changes: the rows, each once.
             cells: the stream's.
         """
-        for change in changes:
-            for sink in self._sinks.values():
-                yield sink(change.row, change.gone)
+        sinks = self._sinks.values()
+        said = [sink(change.row, change.gone) for change in changes for sink in sinks]
         for read in self._readers.values():
-            yield from read(stream, changes, cells)
+            said += read(stream, changes, cells)
+        return said
 
     def forget(self, id: str, cells: Cells) -> None:
         """No reader need know what it said of a row: nothing revises it any more.
@@ -139,16 +139,18 @@ class Rows(Generic[L]):
                 raise DeclarationError(f"{what}columns=…): it has {', '.join(taken)} already")
         known = self._graph.views[self._view].tables
         self._graph.add_tables(self._view, own_table(self._view, known, declared))
-        names = ("value", *self._own)
-        made = columns if columns is not None else {name: attrgetter(name) for name in names}
+        key_of, own_of = _fields(key), _fields(own)
+        of_row = _fields(("value", *self._own))
 
         def write(row: Any, values: Sequence[L]) -> Upsert | Delete:
-            at = {name: getattr(row, name) for name in key}
+            at = key_of(row)
             if not values:
                 return Delete(table, at)
-            said = {column: of(values[0]) for column, of in made.items()}
+            if columns is None:
+                return Upsert(table, at, of_row(values[0]))
+            said = {column: of(values[0]) for column, of in columns.items()}
             if shown is not None:
-                said |= {name: getattr(row, name) for name in own}
+                said |= own_of(row)
             return Upsert(table, at, said)
 
         self._read_by(f"to_rows {table}", write)
@@ -253,6 +255,9 @@ class Rows(Generic[L]):
                 "events instead of the rows"
             )
         run = self._run
+        if not is_plain(aggregate):
+            view = self._graph.views[self._view]
+            self._graph.replace_view(replace(view, plain_state=False))
 
         def part_of(change: Change) -> Part | None:
             for value in run(change.row):
@@ -312,6 +317,15 @@ class Rows(Generic[L]):
         view.handler.__name__ = f"{view.handler.__name__}; {steps}"
         if cells and not view.cells:
             self._graph.replace_view(replace(view, cells=True))
+
+
+def _fields(names: Iterable[str]) -> Callable[[Any], dict[str, Any]]:
+    """A row → some of its fields."""
+    first, *rest = known = tuple(names) or ("",)
+    if not first:
+        return lambda row: {}
+    get = attrgetter(*known)
+    return lambda row: dict(zip(known, get(row), strict=True)) if rest else {first: get(row)}
 
 
 @dataclass(frozen=True, slots=True)

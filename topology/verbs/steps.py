@@ -24,6 +24,11 @@ def named(function: Callable[..., Any], steps: Sequence[Step], *more: str) -> Ca
 
 def fused(steps: Sequence[Step]) -> Callable[[Any], Iterable[Any]]:
     """One function that takes the steps in turn: a value → what they make of it, in order."""
+    if not steps:
+        return lambda value: (value,)
+    if len(steps) == 1 and steps[0][0] == "filter":
+        stays = steps[0][1]
+        return lambda value: (value,) if stays(value) else ()
 
     def run(value: Any) -> Iterable[Any]:
         values = [value]

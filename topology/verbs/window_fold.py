@@ -70,7 +70,8 @@ class WindowFold:
         missing: int = state.pop("missing", 0)
         if self.counts:
             missing += missing_before(state, sequence, self.step, self.first)
-        values = list(values)
+        if values.__class__ is not tuple:
+            values = tuple(values)
         changed: dict[str, None] = {}
         gone: list[Folded[Any]] = []
         beyond: str | None = None
@@ -105,21 +106,24 @@ class WindowFold:
             state["missing"] = missing  # the next window that is kept has them
         clock = state["clock"] = max(before, time)
         reached = EVER if closes else clock
-        for key, (end, *_) in windows.items():
-            if before < end <= reached:
-                changed[key] = None
-        rows = [
-            Folded(int(key), end, self.aggregate.result(kept), end <= reached, lost)
-            for key, (end, kept, lost) in sorted(
-                ((key, windows[key]) for key in changed), key=lambda each: int(each[0])
-            )
-        ]
-        for key in [key for key, (end, *_) in windows.items() if end + self.keep <= clock]:
-            if self.windows is not None and self.windows.merging:
-                state["gone"] = max(state.get("gone", -EVER), windows[key][0])
-            del windows[key]
-        stay = {row.start for row in rows}
-        return [*(each for each in gone if each.start not in stay), *rows], beyond
+        if reached > before:
+            for key, window in windows.items():
+                if before < window[0] <= reached:
+                    changed[key] = None
+        rows: list[Folded[Any]] = []
+        for key in changed if len(changed) < 2 else sorted(changed, key=int):
+            end, kept, lost = windows[key]
+            result = self.aggregate.result(kept)
+            rows.append(Folded(int(key), end, result, end <= reached, lost))
+        if clock > before:
+            for key in [key for key, window in windows.items() if window[0] + self.keep <= clock]:
+                if self.windows is not None and self.windows.merging:
+                    state["gone"] = max(state.get("gone", -EVER), windows[key][0])
+                del windows[key]
+        if gone:
+            stay = {row.start for row in rows}
+            rows = [*(each for each in gone if each.start not in stay), *rows]
+        return rows, beyond
 
     def rows(self, state: dict[str, Any]) -> list[Folded[Any]]:
         """The windows that are kept, the earliest first."""

@@ -5,7 +5,8 @@ Times are in milliseconds since 1970 here; users give seconds, or datetimes.
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Protocol
 
 from topology.declaration.seconds import LONGEST, is_seconds
@@ -131,8 +132,10 @@ def milliseconds_of(time: Any) -> int:
             raise HandlerError(
                 f"the time {time} has no time zone, so that no moment is meant: add one in time=…"
             )
-        if _FIRST <= time.timestamp() < _LAST:
-            return (time - _EPOCH) // timedelta(milliseconds=1)
+        since = time - _EPOCH
+        found = since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
+        if _FIRST * 1000 <= found < _LAST * 1000:
+            return found
     if isinstance(time, bool) or not isinstance(time, int | float) or not _FIRST <= time < _LAST:
         raise HandlerError(
             f"time=… returned {time!r:.100}; let it return a datetime with a time zone, or seconds "
@@ -141,6 +144,7 @@ def milliseconds_of(time: Any) -> int:
     return math.floor(round(time * 1000, 3))
 
 
+@lru_cache(maxsize=4096)
 def moment(milliseconds: int) -> datetime:
     """A time as rows show it, in UTC."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

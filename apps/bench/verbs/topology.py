@@ -10,7 +10,7 @@ from topology.verbs import ViewOptions, as_of_time, count, events, mean, tumblin
 HOUR, DAY = 3600, 24 * 3600
 
 
-@dataclass
+@dataclass(frozen=True)
 class Move:
     """What the verbs read of a movement."""
 
@@ -20,7 +20,7 @@ class Move:
     dep_delay: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class Report:
     """What the verbs read of a report."""
 

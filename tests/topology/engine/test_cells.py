@@ -170,6 +170,17 @@ def test_cells_are_a_dictionary(changes: list[tuple[str, Any]]) -> None:
         assert dict(Cells(StoredCells(table, lambda _: 100), "s", {})) == plain
 
 
+def test_where_a_unit_is_one_transaction_a_row_has_no_value_before_it() -> None:
+    table = MemoryTable()
+    stored = StoredCells(table, lambda _: 100, atomic=True)
+    for at, value in enumerate((b"1", b"2")):
+        rows, gone = stored.take("s", {"a": value}, at)
+        assert (rows, gone) == ([(cell_key("s", "a"), encode_cell(at, value, None))], [])
+        table.write(rows)
+    assert dict(Cells(StoredCells(table, lambda _: 100), "s", {})) == {"a": 2}
+    assert stored.take("s", {"a": None}, 2) == ([(cell_key("s", "a"), None)], [])
+
+
 def test_a_cell_ahead_of_its_stream_s_progress_is_what_it_was_before() -> None:
     row = encode_cell(7, b'{"n":2}', b'{"n":1}')
     assert decode_cell(row, 7) == (b'{"n":2}', False)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import chain
 from types import GeneratorType
 from typing import Any
@@ -42,6 +41,8 @@ from topology.model.unwritable import unwritable
 
 FEW = 16
 """Row changes and messages of one event that are not looked at together."""
+OWN_HEADERS = 20_000
+"""Bytes of the headers that the engine adds to a message, at most."""
 OUTPUTS_LIMIT = FEW * OUTPUT_LIMIT
 """Bytes of all messages of one event but the first few."""
 Emitted = tuple[dict[str, list[Out]], str, Out]
@@ -83,6 +84,7 @@ class Handling:
         self.held: dict[str, Failure] = {}
         self.states: dict[str, bytes] = {}
         self.live: dict[str, Any] = {}
+        self.stateful = view.stateful
         self.stored = stored if view.cells else None
         self.cells: dict[str, Kept] = {}
         self.live_cells: Cells | None = None
@@ -111,7 +113,7 @@ class Handling:
         if view.cells:
             handler = self.with_cells
         processed = passed = 0
-        state = self.state if view.stateful else None
+        state = self.state if self.stateful else None
         remaining: Iterator[Event] | None = iter(ready)
         while remaining is not None:
             for event in remaining:
@@ -253,17 +255,7 @@ class Handling:
                 size += len(emits[-1][2][1] or b"") if kind is Emit else 0
                 _check_end(FEW - few, size)
         # The handler has ended only now: the dictionary is as it leaves it.
-        state = None
-        if self.view.stateful:
-            try:
-                state = orjson.dumps(self.live)
-            except TypeError:
-                told = unwritable(self.live, orjson.dumps)
-                raise HandlerError(f"the stream's state: {told}") from None
-            if len(state) > OUTPUT_LIMIT:
-                raise too_large("the stream's state", state)
-            if b"null" in state:
-                check_finite("the stream's state", self.live)
+        state = encoded_state(self.live) if self.stateful else None
         cells = self.live_cells.changed() if self.live_cells is not None else None
         if changes:
             self.emit_changes(event, changes)
@@ -314,28 +306,28 @@ class Handling:
                     key = text_bytes(f"Emit(topic={item.topic!r})", "the key", str(key))
             elif key is not None:
                 check_message(item)
+        headers = list(item.headers) if item.headers else NO_HEADERS
         if self.hops and item.topic in self.hops:
-            item, colocated = self.from_event(event, item), False
+            headers, colocated = [*self.from_event(event), *headers], False
         if value is not None and value.__class__ is not bytes:
             value = as_json(item)
-        headers = list(item.headers) if item.headers else NO_HEADERS
         if self.context and all(name != TRACEPARENT for name, _ in headers):
             headers = [*headers, *self.context]  # else the handler begins a trace of its own
         size = 0 if value is None else len(value)
         if key is not None:
             size += len(key)
-        if size > OUTPUT_LIMIT or headers is not NO_HEADERS:
+        if size > OUTPUT_LIMIT - OWN_HEADERS or item.headers:
             _check_size(item.topic, size, headers)
         outputs = self.unit.colocated if colocated else self.unit.keyed
         return outputs, item.topic, (key, value, self.unit.now, headers)
 
-    def from_event(self, event: Event, item: Emit) -> Emit:
-        """A message to another view, with the event that it comes from in its headers."""
+    def from_event(self, event: Event) -> list[tuple[str, bytes]]:
+        """The headers of a message to another view: the event that it comes from."""
         headers = [(STREAM, event.stream.encode()), (SEQUENCE, b"%d" % event.sequence)]
         epoch_of = self.formatter.epoch_of
         if epoch_of is not None and (epoch := epoch_of(event.stream)):
             headers.append((EPOCH, b"%d" % epoch))
-        return replace(item, headers=(*headers, *item.headers))
+        return headers
 
     def fail(self, event: Event, error: BaseException) -> bool:
         """Do what the view's error policy says; the stream's state is as before the event.
@@ -356,6 +348,20 @@ class Handling:
         """Hand the row changes over to the unit."""
         if self.outputs:
             self.unit.colocated[self.view.output] += self.outputs
+
+
+def encoded_state(state: dict[str, Any]) -> bytes:
+    """A stream's dictionary as JSON. Raises HandlerError for what JSON cannot hold."""
+    try:
+        raw = orjson.dumps(state)
+    except TypeError:
+        told = unwritable(state, orjson.dumps)
+        raise HandlerError(f"the stream's state: {told}") from None
+    if len(raw) > OUTPUT_LIMIT:
+        raise too_large("the stream's state", raw)
+    if b"null" in raw and orjson.loads(raw) != state:
+        check_finite("the stream's state", state)
+    return raw
 
 
 def _ends(error: BaseException) -> bool:

@@ -52,6 +52,13 @@ class Cells(MutableMapping[str, Any]):
         found = self._live[key] = orjson.loads(raw)
         return found
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or `default`; the general one raises an exception to know."""
+        if key in self._live:
+            return self._live[key]
+        gone = key in self._gone or self._before(key) is None
+        return default if gone else self[key]
+
     def __setitem__(self, key: str, value: Any) -> None:
         if not isinstance(key, str) or not 0 < len(key) <= KEY:
             raise HandlerError(
@@ -101,7 +108,7 @@ class Cells(MutableMapping[str, Any]):
                 raise HandlerError(f"{what}: {unwritable(value, orjson.dumps)}") from None
             if len(raw) > LIMIT:
                 raise HandlerError(f"{what} has {len(raw)} bytes; the limit is {LIMIT}")
-            if b"null" in raw:
+            if b"null" in raw and orjson.loads(raw) != value:
                 check_finite(what, value)
             if raw != self._before(key):
                 found[key] = raw

@@ -3,7 +3,8 @@
 A row is a JSON list: the sequence of the event that changed the cell last, its value in a list of
 its own, and the value that it had at the commit before, likewise; an empty list where there was
 none. Where a commit unit is not one transaction a crash may leave cells without the progress that
-belongs to them. Then the sequence is above that progress, and the value before it is meant.
+belongs to them. Then the sequence is above that progress, and the value before it is meant. Where
+it is one, that value is left out, and a cell that is gone has no row.
 """
 
 from collections import defaultdict
@@ -23,11 +24,14 @@ Kept = dict[str, bytes | None]
 class StoredCells:
     """All cells of a view in a partition: rows of its table, and those used last in memory.
 
-    last_of: stream → its last processed sequence, at the last commit.
+    last_of: stream → its last processed sequence, at the last commit. atomic: whether a commit unit
+    is one transaction.
     """
 
-    def __init__(self, table: PartitionTable, last_of: Callable[[str], int]) -> None:
-        self._table, self._last_of = table, last_of
+    def __init__(
+        self, table: PartitionTable, last_of: Callable[[str], int], atomic: bool = False
+    ) -> None:
+        self._table, self._last_of, self._atomic = table, last_of, atomic
         self._recent: defaultdict[str, Kept] = defaultdict(dict)
         self._previous: defaultdict[str, Kept] = defaultdict(dict)
         self._count = 0
@@ -65,6 +69,9 @@ class StoredCells:
             self._torn.discard((stream, key))
             self._recent[stream][key] = value
             at = cell_key(stream, key)
+            if self._atomic:
+                rows.append((at, None if value is None else encode_cell(last, value, None)))
+                continue
             rows.append((at, encode_cell(last, value, before)))
             if value is None:
                 gone.append((at, None))

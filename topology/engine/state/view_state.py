@@ -55,7 +55,8 @@ class ViewState(Unloads):
     the deadlines of those that go on by themselves; `timers` has theirs and those of gaps.
     positions: where the view reads; a change of them goes with the unit that `StreamTask.finish`
     closes. now: the clock (ms), which stored times are held against. short: the events that have no
-    row, where the view's input can be read again; `limits` says how much of it.
+    row, where the view's input can be read again; `limits` says how much of it. atomic: whether a
+    unit is one transaction.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class ViewState(Unloads):
         now: int = ALWAYS,
         budget: Budget | None = None,
         limits: WaitLimits | None = None,
+        atomic: bool = False,
     ) -> None:
         self.view = view
         self.table = table
@@ -86,7 +88,7 @@ class ViewState(Unloads):
         self._previous: dict[str, int | Progress] = {}
         self._recent_states: dict[str, bytes | None] = {}
         self._previous_states: dict[str, bytes | None] = {}
-        self.cells = StoredCells(table, _last_of(ref(self)))
+        self.cells = StoredCells(table, _last_of(ref(self)), atomic)
         self.counts = decode_counts(table.get(COUNTS))
         self.position = 0
         # Up to where the row of the counts says that they count; None where there is none. What a

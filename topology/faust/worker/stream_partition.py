@@ -189,7 +189,7 @@ class StreamPartition(Partition):
             return StreamTask(
                 context.topology, self._declared, number, tables,
                 position=start, intake=taken, apart=apart, now=wall(), budget=self.budget,
-                limits=self._limits,
+                limits=self._limits, atomic=context.settings.guarantee == "exactly_once",
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise

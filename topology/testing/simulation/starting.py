@@ -88,7 +88,7 @@ class Starting(Commits):
         task = StreamTask(
             world.topology, self.source, partition, self.tables,
             position=world.log.offsets.get(self.place, 0), now=self.clock(), budget=budget,
-            limits=world.limits,
+            limits=world.limits, atomic=world.guarantee == "exactly_once",
         )  # fmt: skip
         for view in task.views.values():
             if world.memory is not None:
