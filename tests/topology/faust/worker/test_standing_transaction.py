@@ -64,7 +64,7 @@ class Broker:
 
 
 @pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+async def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     """Of a producer whose units follow each other closely."""
     monkeypatch.setattr(standing_transaction, "CLOSELY", 1e9)
     return Broker(monkeypatch)
