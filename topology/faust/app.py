@@ -121,6 +121,7 @@ def compile(topology: Topology, **settings: Any) -> App:
             "table_standby_replicas": 0,
             "broker_session_timeout": conf.session_timeout,
             "broker_heartbeat_interval": conf.session_timeout / 5,
+            "broker_request_timeout": max(90.0, conf.session_timeout + 10),  # Faust: not below it
             "consumer_group_instance_id": conf.instance,
             "stream_wait_empty": False,
             "web_host": "127.0.0.1",
