@@ -76,8 +76,8 @@ def watch(
 
     cpu: → CPU seconds used by what writes them. check: raises if that has failed. done: whether all
     is worked off, where any number of records may come of `records` inputs, and nothing more has
-    come for `quiet` seconds. since: the first look, taken before, with the monotonic clock's seconds.
-    Raises Stalled.
+    come for `quiet` seconds. since: the first look, taken before, with the seconds of the
+    monotonic clock. Raises Stalled.
     """
     began = grew = time.monotonic() if since is None else since.seconds
     limit = 300 + records / SLOWEST
