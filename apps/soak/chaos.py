@@ -351,7 +351,7 @@ class Soak:
         while self._command("parked"):
             if time.monotonic() > until:
                 raise TimeoutError(f"streams are still parked after {seconds} s")
-            self._command("redrive", "--all")
+            self._command("redrive", "--all", "--limit", "100000")
             self.wait(seconds)
 
     def _command(self, *words: str) -> int:
