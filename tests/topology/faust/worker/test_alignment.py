@@ -100,7 +100,7 @@ group_alignment.PATIENCE = group_alignment.LONGEST = 3_600_000
 def lose_patience():
     while not (Path(__file__).parent / "impatient").exists():
         time.sleep(0.1)
-    group_alignment.PATIENCE = 0
+    group_alignment.PATIENCE = 1_000
 
 Thread(target=lose_patience, daemon=True).start()
 slow, process = float(os.environ.get("SLOW", "0")), RekeyTask.process
@@ -179,10 +179,10 @@ def test_of_two_workers_the_faster_one_stays_beside_the_slower_one_while_it_move
         sent = 2 * EACH
 
         def goes_on_alone() -> bool:
-            """Given some more: what it reads between two looks it may be ahead by."""
+            """Given some more, less than the second that it may be ahead between two looks."""
             nonlocal sent
-            send_evenly(first, sent, sent + 200)
-            sent += 200
+            send_evenly(first, sent, sent + 800)
+            sent += 800
             return "time no longer for one" in first.run("views").stdout
 
         first.wait_until(goes_on_alone)
