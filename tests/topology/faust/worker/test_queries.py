@@ -150,7 +150,7 @@ def test_any_worker_leads_to_the_one_that_has_the_stream_and_says_what_it_is_as_
 
         def certain() -> bool:
             nonlocal found
-            status, found = asked(port, view, stream, **more)
+            status, found = asked(port, view, stream, 60, **more)
             as_of = found.get("as_of", {})
             return status == 200 and as_of["certain"] and as_of["lag_records"] is not None
 
