@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from checkout import rabbitmq, redis
 from checkout.postgres import Postgres
@@ -130,6 +131,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
+    # Hypothesis tries the constants of all modules that it finds, too: of those that are there now,
+    # and not of what some tests import before others, or the examples would not be the same.
+    constants = providers._get_local_constants()
+    providers._get_local_constants = lambda: constants
     # Thousands of tests that stay until the end, which no collection of garbage has to look at.
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -1,13 +1,23 @@
 """What tests of workers share."""
 
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sequitur.local.ports import HOST
 from soak.chaos import Soak
 from tests.conftest import BrokerAddress
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address where nothing listens, and where no other test can while this one runs."""
+    with socket.socket() as held:
+        held.bind((HOST, 0))
+        yield f"{HOST}:{held.getsockname()[1]}"
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from sequitur.local.ports import HOST, free_port
 from tests.topology.faust.worker import test_no_broker
 from tests.topology.faust.worker_process import Worker
 from topology.faust.cli.answering import AnsweringCommand, reason_of
@@ -41,8 +40,7 @@ def ended(worker: Worker, lines: list[str], **environment: str) -> dict[str, tup
 
 
 @pytest.mark.integration
-def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(worker: Worker) -> None:
-    nobody = f"{HOST}:{free_port()}"
+def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(worker: Worker, nobody: str) -> None:
     told = ended(worker, [*COMMANDS, "topics", "topics --create"], SEQUITUR_BROKER=nobody)
     for line, (status, out, err) in told.items():
         assert (status, out) == (2, ""), (line, err)

@@ -38,7 +38,7 @@ def careful(event):
         raise ValueError("boom")
     yield Upsert("careful", key={"id": event.stream}, values={"seq": event.sequence})
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 
@@ -67,7 +67,7 @@ def test_a_run_is_clean_while_it_lasts_and_when_it_is_over(worker: Worker) -> No
         assert worker.process is not None
         assert worker.process.poll() is None
         time.sleep(0.3)
-    early = worker.run("audit", "--patience", "2s")
+    early = worker.run("audit", "--patience", "30s")
     # Nothing is violated; four messages are malformed, and that is bad news.
     assert early.returncode == 1, early.stdout + early.stderr
     assert "violation" not in early.stdout

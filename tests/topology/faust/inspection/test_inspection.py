@@ -62,7 +62,7 @@ if os.environ.get("MORE") == "yes":
 
         topology.view(name, of=source, handler=handler if name == "more" else awaited)
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=20)
 """
 
 

@@ -28,7 +28,7 @@ def board(event):
         raise ValueError("not yet")
     yield Emit(prefix + ".board-out", event.stream, event.content)
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=20)
 """
 
 

@@ -29,7 +29,7 @@ source = topology.source(prefix + ".orders", inspector=Inspector("id", "n"), par
 def board(event):
     yield Upsert("board", key={"id": event.stream}, values={"n": event.sequence})
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 

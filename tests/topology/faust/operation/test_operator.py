@@ -30,13 +30,13 @@ def careful(event):
         raise ValueError("not yet")
     yield Emit(prefix + ".careful-out", event.stream, event.content)
 
-@topology.view("patient", of=source, error=retry(100, backoff=0.2, then=park()))
+@topology.view("patient", of=source, error=retry(1000, backoff=0.2, limit=1, then=park()))
 def patient(event):
     if event.kind == "Bad" and not mended.exists():
         raise ValueError("not yet")
     yield Emit(prefix + ".patient-out", event.stream, event.content)
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 

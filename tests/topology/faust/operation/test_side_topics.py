@@ -36,7 +36,7 @@ def board(event):
         raise ValueError(f"no gate {event.sequence}")
     yield Emit(prefix + ".out", event.stream, event.content)
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 

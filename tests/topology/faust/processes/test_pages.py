@@ -39,6 +39,12 @@ class One:
     process: object = "it runs"
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PROBE", "FIGURES"):
+        monkeypatch.setattr(pages, name, 60)
+
+
 def told(own: AllPages, then: Callable[[str], Awaitable[None]]) -> None:
     async def serve() -> None:
         async with own.at("127.0.0.1:0"):
@@ -82,10 +88,7 @@ def test_figures_of_workers_have_their_numbers_and_can_be_read_again() -> None:
     told(AllPages(ones), look)
 
 
-def test_who_has_answered_and_does_so_no_longer_is_not_healthy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(pages, "PROBE", 60)
+def test_who_has_answered_and_does_so_no_longer_is_not_healthy() -> None:
     worker, one = OnePages(1), One(1)
 
     async def look(address: str) -> None:

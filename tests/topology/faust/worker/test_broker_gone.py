@@ -48,7 +48,8 @@ def test_a_killed_broker_and_a_compacted_changelog_change_nothing(
     try:
         soak.fill(Workload(work.messages[:-REST], work.totals))
         soak.start("a")
-        let_work(soak, 7_000, 30)
+        soak.ready("a")
+        let_work(soak, 7_000, 240)
         own_broker.kill()
         # A worker without a broker ends when it is told to, and nothing of its step is kept.
         assert soak.stop("a") == 0
@@ -59,7 +60,8 @@ def test_a_killed_broker_and_a_compacted_changelog_change_nothing(
         assert all(before.values())
         soak.compact()
         soak.start("a")
-        let_work(soak, 7_000, 30)
+        soak.ready("a")
+        let_work(soak, 7_000, 240)
         own_broker.kill()
         own_broker.start()
         let_work(soak, len(work.messages), 20)

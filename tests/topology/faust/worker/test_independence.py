@@ -40,7 +40,7 @@ if os.environ.get("MORE"):
     def added(event):
         yield Emit(prefix + ".added-out", event.stream, event.content)
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 STREAMS, EACH = 10, 20

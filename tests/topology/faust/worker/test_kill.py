@@ -80,7 +80,8 @@ def test_a_worker_that_was_taken_for_dead_writes_nothing_when_it_wakes(
     soak, work = soaks(), workload(30_000, STREAMS, seed=4)
     soak.fill(work)
     soak.start("a")
-    let_work(soak, len(work.messages) // 4, 30)
+    soak.ready("a")
+    let_work(soak, len(work.messages) // 4, 240)
     soak.pause("a")
     soak.start("b")
     soak.ready("b")  # it has all partitions, and works on

@@ -31,7 +31,7 @@ def handler(event):
 
 topology.view("spills", of=source, handler=handler)
 topology.view("sends", of=source, handler=handler, buffer=2, full=redeliver(delay=0.3))
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 

@@ -40,7 +40,7 @@ flown = events(topology, moves, time=lambda move: move["time"]).lookup(
 flown.to_rows("flown", {"wind": lambda found: found["wind"]})
 windy = flown.filter(lambda found: (found["wind"] or 0) > 20).by(lambda found: found["origin"])
 windy.fold(count(), name="windy").to_rows("windy")
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
-from sequitur.local.ports import HOST, free_port
+from sequitur.local.ports import HOST
 from tests.topology.faust.worker_process import Worker
 from topology.faust.worker import retry_until_available as patience
 
@@ -31,7 +31,7 @@ source = topology.source(
 def board(event):
     yield Upsert("board", key={"id": event.stream}, values={"n": event.sequence})
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 
@@ -56,12 +56,17 @@ async def test_it_does_not_try_again_what_the_broker_refuses() -> None:
 
 
 class Door:
-    """A port that leads to the broker once it is opened."""
+    """A port of its own that leads to the broker once it is opened."""
 
-    def __init__(self, port: int, behind: str) -> None:
+    def __init__(self, behind: str) -> None:
         host, _, number = behind.partition(":")
         self._behind = host, int(number)
-        self._socket = socket.create_server((HOST, port))
+        self._socket = socket.socket()
+        self._socket.bind((HOST, 0))
+        self.address = f"{HOST}:{self._socket.getsockname()[1]}"
+
+    def open(self) -> None:
+        self._socket.listen(100)
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
@@ -87,7 +92,7 @@ class Door:
 
 
 def waits(worker: Worker) -> bool:
-    """Whether the worker says that it waits, within a minute; the log begins anew."""
+    """Whether the worker says in time that it waits; the log begins anew."""
     log = worker.folder / "log"
     until = time.monotonic() + 150
     while "no broker answers at" not in log.read_text():
@@ -101,16 +106,16 @@ def waits(worker: Worker) -> bool:
 
 @pytest.mark.integration
 def test_a_worker_waits_for_its_broker_or_for_sigterm(worker: Worker) -> None:
-    port = free_port()
-    worker.start(SEQUITUR_BROKER=f"{HOST}:{port}")
-    assert waits(worker)
-    assert worker.end(signal.SIGTERM) == 0
-
-    worker.start(SEQUITUR_BROKER=f"{HOST}:{port}")
-    assert waits(worker)
-    worker.send((b"a", orjson.dumps({"id": "a", "n": 1})))
-    door = Door(port, worker.broker)
+    door = Door(worker.broker)
     try:
+        worker.start(SEQUITUR_BROKER=door.address)
+        assert waits(worker)
+        assert worker.end(signal.SIGTERM) == 0
+
+        worker.start(SEQUITUR_BROKER=door.address)
+        assert waits(worker)
+        worker.send((b"a", orjson.dumps({"id": "a", "n": 1})))
+        door.open()
         worker.wait("board", 1)
         assert worker.end(signal.SIGTERM) == 0
     finally:
@@ -125,8 +130,9 @@ def test_a_worker_that_cannot_work_ends_with_status_2_and_says_why(worker: Worke
     assert "has 1 partition, but the topology says 2; set" in (worker.folder / "log").read_text()
 
 
-def test_an_audit_without_a_broker_is_one_line_and_no_violation(worker: Worker) -> None:
-    nobody = f"{HOST}:{free_port()}"
+def test_an_audit_without_a_broker_is_one_line_and_no_violation(
+    worker: Worker, nobody: str
+) -> None:
     told = worker.run("audit", SEQUITUR_BROKER=f"kafka://{nobody}")
     assert told.returncode == 2, told.stdout + told.stderr
     assert told.stderr == f"no broker answers at {nobody}; start it, or set SEQUITUR_BROKER\n"

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
+from tests.topology.faust.worker.ordered.test_processes import has_ended
 from tests.topology.faust.worker_process import Worker
 
 pytestmark = pytest.mark.integration
@@ -66,7 +67,7 @@ async def copy(event):
     await asyncio.sleep(len(event.content) / 1000)
     yield Emit(prefix + ".copied", event.message.key, event.content)
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=float(os.environ.get("SESSION", "60")))
 """
 
 
@@ -186,7 +187,7 @@ def test_exactly_once_and_in_order_over_kills(worker: Worker, commit: str) -> No
         worker.end(signal.SIGKILL)
     worker.send(*events[1600:])
     worker.start(COMMIT=commit)
-    out = worker.wait("out", 2000, 120)
+    out = worker.wait("out", 2000)
     assert all(found == list(range(1, 51)) for found in by_stream(out).values())
     assert all(seq == count for seq, count in seen(worker.wait("board", 2000)))
     if commit == "arrival":
@@ -196,16 +197,16 @@ def test_exactly_once_and_in_order_over_kills(worker: Worker, commit: str) -> No
 
 def test_exactly_once_and_in_order_while_a_second_worker_joins_and_leaves(worker: Worker) -> None:
     second, events = worker.another("two"), mixed(40, 50, 20, seed=4)
-    worker.start(COMMIT="stream")
+    worker.start(COMMIT="stream", SESSION="6")
     worker.send(*events[:700])
     worker.wait_until(lambda: worker.count("out") > 100)
     try:
-        second.start(COMMIT="stream")
+        second.start(COMMIT="stream", SESSION="6")
         worker.send(*events[700:1400])
         worker.wait_until(lambda: worker.count("out") > 1000)
         second.end(signal.SIGTERM)
         worker.send(*events[1400:])
-        out = worker.wait("out", 2000, 120)
+        out = worker.wait("out", 2000)
     finally:
         second.kill()
     assert all(found == list(range(1, 51)) for found in by_stream(out).values())
@@ -250,20 +251,22 @@ def test_at_least_once_commits_in_order_too_and_the_commands_find_nothing_wrong(
     worker.send(*mixed(10, 10, 5, seed=7))
     assert by_partition(worker.wait("out", 100)) == by_partition(worker.records("board.arrivals"))
     for command in ("views", "audit"):
-        told = worker.run(command, SEQUITUR_GUARANTEE="at_least_once")
-        assert told.returncode == 0, told.stdout + told.stderr
+        # The outputs are there before what says that they are.
+        worker.wait_until(
+            lambda command=command: (  # type: ignore[misc]
+                worker.run(command, SEQUITUR_GUARANTEE="at_least_once").returncode == 0
+            )
+        )
 
 
 @pytest.mark.parametrize("run_in", ["threads", "processes"])
 def test_a_worker_whose_handler_hangs_ends_when_it_is_told_to(worker: Worker, run_in: str) -> None:
-    worker.start(RUN_IN=run_in)
+    worker.start(RUN_IN=run_in, SESSION="6")
     worker.send(event("a", 1), event("b", 1, ms=600_000))
     worker.wait("out", 1)
-    worker.wait_until(lambda: len(calls(worker)) == 2)
+    worker.wait_until(lambda: len(calls(worker)) >= 2)
     pids = {int(line) for line in (worker.folder / "pids").read_text().split()}
     assert worker.process is not None
     assert (worker.process.pid in pids) == (run_in == "threads")
     worker.end(signal.SIGTERM)
-    for pid in pids:
-        stat = Path(f"/proc/{pid}/stat")
-        assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+    worker.wait_until(lambda: all(map(has_ended, pids)))

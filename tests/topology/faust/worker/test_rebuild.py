@@ -40,7 +40,7 @@ for name, handler, limit in (("plain", trail, 1000), ("awaited", later, 1000), (
         name, of=source, handler=handler, gap=skip(after=1), late=rebuild_stream(limit=limit)
     )
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 STREAMS = [f"s{n}" for n in range(12)]
 LAST = 40

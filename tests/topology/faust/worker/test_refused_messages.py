@@ -41,7 +41,7 @@ def sends(event):
         yield Emit(prefix + "." + "x" * 200, event.stream, {})
     yield Emit(prefix + ".small", event.stream, {"n": event.sequence})
 
-app = compile(topology, group=prefix, guarantee=os.environ["GUARANTEE"], session_timeout=6)
+app = compile(topology, group=prefix, guarantee=os.environ["GUARANTEE"], session_timeout=60)
 """
 
 

@@ -36,7 +36,7 @@ rules = RuleSet(
 topology = Topology(prefix)
 to = {"even": f"{prefix}.even", "all": f"{prefix}.all"}
 topology.route("numbers", rules=rules, partitions=2, to=to)
-app = compile(topology, session_timeout=6, batch=50)
+app = compile(topology, session_timeout=60, batch=50)
 """
 COUNT = 3_000
 
@@ -103,7 +103,7 @@ source = topology.source(f"{prefix}.in", inspector=Inspector("stream", "n"), par
 topology.view("plain", of=source).route(rules).to({"even": f"{prefix}.even"})
 several = topology.view("several", of=source, workers=4, run_in="threads")
 several.route(rules).to({"even": f"{prefix}.even-of-several"})
-app = compile(topology, session_timeout=6, batch=50)
+app = compile(topology, session_timeout=60, batch=50)
 """
 
 

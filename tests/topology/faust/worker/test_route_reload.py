@@ -30,7 +30,7 @@ prefix, folder = os.environ["PREFIX"], Path(__file__).parent
 
 def table():
     if (folder / f"slow-{os.environ['SEQUITUR_INSTANCE']}").exists():
-        time.sleep(60)
+        time.sleep(600)
     return Keymap("makers", json.loads((folder / "makers.json").read_text()))
 
 def reload(load, before):
@@ -49,7 +49,7 @@ def rules(number):
 topology = Topology(prefix)
 to = {name: f"{prefix}.{name}" for name in "ab"}
 topology.route("makers", rules=rules(1), partitions=2, to=to, reload=reload)
-app = compile(topology, session_timeout=6, batch=20)
+app = compile(topology, session_timeout=20, batch=20, broker_heartbeat_interval=1.0)
 """
 
 

@@ -47,7 +47,7 @@ topology.view(
 )
 topology.view("lanes", of=orders, handler=seen, lane="lane", start=earliest_seen(after=1))
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 STREAMS = [f"s{n}" for n in range(6)]
 Bodies = list[dict[str, Any]]
@@ -60,14 +60,17 @@ def worker(worker: Worker, create_topics: Callable[[dict[str, int]], None]) -> W
 
 
 def send(worker: Worker, topic: str, *bodies: dict[str, Any]) -> None:
-    """One event after the other, of each stream."""
+    """One event after the other, of each stream.
+
+    All in one partition, so that a worker that finds them there has all of them in one step: no
+    time is over between two of them, however slow it is.
+    """
     producer = Producer({"bootstrap.servers": worker.broker})
     for body in bodies:
         for stream in STREAMS:
-            producer.produce(
-                f"{worker.prefix}.{topic}", orjson.dumps({"id": stream, "kind": "Go", **body})
-            )
-    producer.flush()
+            value = orjson.dumps({"id": stream, "kind": "Go", **body})
+            producer.produce(f"{worker.prefix}.{topic}", value, partition=0)
+    assert producer.flush(120) == 0
 
 
 def outputs(worker: Worker, view: str) -> dict[str, list[int]]:

@@ -15,9 +15,13 @@ pytestmark = pytest.mark.integration
 
 APP = """
 import os
+from functools import partial
 from topology import Emit, Inspector, Topology
 from topology.faust import compile
+from topology.faust.worker import read_again
 
+# Nothing waits for so long here that it gets a row.
+read_again.WaitLimits = partial(read_again.WaitLimits, time=3_600_000)
 prefix = os.environ["PREFIX"]
 topology = Topology(prefix)
 source = topology.source(
@@ -29,7 +33,7 @@ source = topology.source(
 def board(event):
     yield Emit(prefix + ".out", event.stream, event.content)
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 

@@ -67,7 +67,7 @@ async def then_die(self, lent, taken):
 
 
 OrderedRunner._commit_sql = then_die
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 STREAMS, EACH = 10, 12
 

@@ -67,6 +67,7 @@ class Broker:
 async def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     """Of a producer whose units follow each other closely."""
     monkeypatch.setattr(standing_transaction, "CLOSELY", 1e9)
+    monkeypatch.setattr(standing_transaction, "KEPT", 3600.0)
     return Broker(monkeypatch)
 
 

@@ -29,7 +29,7 @@ def board(event, state):
         raise ValueError("boom")
     yield Upsert("board", key={"id": event.stream}, values={"seq": event.sequence, **state})
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 

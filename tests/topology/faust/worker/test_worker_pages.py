@@ -37,7 +37,7 @@ def board(event):
 async def slow(event):
     yield Upsert("slow", key={"id": event.stream}, values={"seq": event.sequence})
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60, broker_heartbeat_interval=1.0)
 """
 
 
@@ -133,7 +133,7 @@ def test_figures_add_up_and_probes_name_what_does_not_go_on(worker: Worker) -> N
     assert events == {"received": 4, "processed": 2, "duplicate": 1, "late": 0, "failed": 0}
     assert found["sequitur_held_events", "board", "waiting"] == 1
     assert found["sequitur_held_streams", "board"] == 1
-    assert 0 < found["sequitur_oldest_gap_seconds", "board"] < 60
+    assert 0 < found["sequitur_oldest_gap_seconds", "board"] < 3600
     assert found["sequitur_lag_records", source, ""] == 0
     assert found["sequitur_lag_seconds", source, "slow"] == 0
     assert found["sequitur_waiting_bytes", source] > 0

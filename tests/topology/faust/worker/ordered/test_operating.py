@@ -33,7 +33,7 @@ async def board(event):
         raise ValueError("boom")
     yield Emit(prefix + ".out", event.stream, {"seq": event.sequence})
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 

@@ -92,7 +92,7 @@ def test_each_scope_commits_in_its_order_of_arrival_over_kills_of_two_workers(
         worker.start()
         assert second.end(signal.SIGKILL) == -signal.SIGKILL
         for scope in SCOPES:
-            out = worker.wait(f"out-{scope}", sent * (2 if scope == "global" else 1), 60)
+            out = worker.wait(f"out-{scope}", sent * (2 if scope == "global" else 1))
             arrived = worker.records(f"{scope}.arrivals")
             assert {r.partition() for r in arrived} == ({0, 1} if scope == "partition" else {0})
             # Each partition of the outputs has its part of the order in which all arrived.

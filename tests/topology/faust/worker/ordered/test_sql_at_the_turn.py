@@ -16,6 +16,7 @@ from tests.topology.faust.worker.ordered.in_memory import Partition
 from topology import Emit, Event, Inspector, Topology, key, park, wait_and_roll_back
 from topology.declaration.ordered_stage import RELEASE
 from topology.engine.commit_unit import CommitUnit
+from topology.faust.worker.ordered import lent_database
 
 TABLES = ("create table booked (id text, n int)", "create table sums (id text primary key, n int)")
 
@@ -176,8 +177,9 @@ async def test_a_statement_that_fails_fails_the_attempt_though_the_handler_catch
 
 @pytest.mark.parametrize("threads", [False, True])
 async def test_who_is_later_gives_way_to_who_is_older_and_needs_its_lock(
-    url: str, threads: bool
+    url: str, threads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(lent_database._LIMITS, "lock", "1h")
     add = "update sums set n = n + 1 where id = 'all'"
     later = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -191,7 +193,7 @@ async def test_who_is_later_gives_way_to_who_is_older_and_needs_its_lock(
 
     def in_thread(event: Event) -> Iterator[Emit]:
         if event.content == b"0":
-            asyncio.run_coroutine_threadsafe(later.wait(), loop).result(60)
+            asyncio.run_coroutine_threadsafe(later.wait(), loop).result(150)
         event.connection.execute(add)  # type: ignore[attr-defined]
         loop.call_soon_threadsafe(later.set)
         yield Emit("out", event.stream, event.content)
@@ -356,8 +358,9 @@ async def test_a_connection_that_is_lost_before_the_turn_starts_the_partition_ag
 
 
 async def test_an_attempt_over_its_time_limit_is_interrupted_in_its_statement(
-    server_url: str,
+    server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(lent_database._LIMITS, "statement", "1h")
     begun = 0
 
     async def handler(event: Event) -> AsyncIterator[Emit]:
@@ -365,17 +368,18 @@ async def test_an_attempt_over_its_time_limit_is_interrupted_in_its_statement(
         begun += 1
         async for each in book(event):
             if begun == 1:
-                await event.connection.execute("select pg_sleep(30)")  # type: ignore[attr-defined]
+                await event.connection.execute("select pg_sleep(600)")  # type: ignore[attr-defined]
             yield each
 
-    held = partition(handler, time_limit=0.2)
+    held = partition(handler, time_limit=1.0)
     await held.new_sql_run(server_url)
     held.log.append("a", 1)
     held.start()
     await held.until(lambda: held.runner.core.position == 1)
     assert booked(server_url) == [("a", 1)]
     active = "select query from pg_stat_activity where state = 'active' and pid <> pg_backend_pid()"
-    assert rows(server_url, f"{active} and query like '%sleep%'") == []
+    # The server ends it by itself, once it was asked to.
+    await held.until(lambda: rows(server_url, f"{active} and query like '%sleep%'") == [])
     assert held.runner.core.counts.timed_out
     await held.runner.stop(1)
 

@@ -36,6 +36,8 @@ async def after_runs(held: Partition) -> None:
     for number in range(RUNS):
         held.log.append(f"s{number}", "quick")
     await held.until(lambda: held.runner.core.position == RUNS)
+    # Until then, what was known of no keys gave way on a slow machine.
+    held.runner.core.counts.rolled_back = 0
     for name, value in (("s1", "slow"), ("s1", "quick"), ("s2", "quick"), ("s3", "quick")):
         held.log.append(name, value)
 

@@ -28,7 +28,7 @@ from topology import (
 )
 from topology.declaration.ordered_stage import ARRIVED, FORCED_DROP, RELEASE
 from topology.engine.state.rows import HOLES, decode_holes, encode_holes
-from topology.faust.worker.ordered import OrderedPartition
+from topology.faust.worker.ordered import OrderedPartition, ordered_runner, settling, workers
 from topology.faust.worker.writer import BATCH_BYTES
 from topology.model.origin_headers import ORIGIN, ORIGIN_KEY
 from topology.ordered_commit import OffsetRanges
@@ -248,6 +248,7 @@ async def test_a_thread_over_its_time_limit_is_told_of_and_its_event_is_tried_ag
     held.log.append("a", 0)
     held.start()
     await held.until(lambda: "its thread cannot be ended" in caplog.text)
+    object.__setattr__(held.stage.work.rules, "time_limit", 600.0)
     let_go.set()
     await held.until(lambda: held.out("out") == [0])
     assert len(calls) > 1
@@ -271,6 +272,7 @@ async def test_what_an_attempt_that_was_rolled_back_yields_wrongly_halts_nothing
     held.log.append("a", 0)
     held.start()
     await held.until(lambda: "its thread cannot be ended" in caplog.text)
+    object.__setattr__(held.stage.work.rules, "time_limit", 600.0)
     let_go.set()
     await held.until(lambda: held.out("out") == [0])
     assert not held.out("t.errors")
@@ -368,8 +370,15 @@ async def test_messages_without_a_value_count_towards_what_is_staged_too() -> No
     await held.runner.stop(1)
 
 
-async def test_the_time_limit_is_of_each_event_that_is_redriven() -> None:
+async def test_the_time_limit_is_of_each_event_that_is_redriven(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     handled: list[int] = []
+    clock = SimpleNamespace(
+        monotonic=lambda: time.monotonic() + 30 * len(handled), perf_counter=time.perf_counter
+    )
+    for module in (ordered_runner, settling, workers):
+        monkeypatch.setattr(module, "time", clock)
 
     async def handler(event: Event) -> list[Emit]:
         if not held.log.records[-1].headers:
@@ -378,7 +387,8 @@ async def test_the_time_limit_is_of_each_event_that_is_redriven() -> None:
         await asyncio.sleep(0.06)
         return [Emit("out", None, event.sequence)]
 
-    held = _work(handler, error=park(), time_limit=1.0)
+    # By this clock, each takes half a minute, and all of them ten.
+    held = _work(handler, error=park(), time_limit=90.0)
     for each in range(1, 21):
         held.log.append("a", {"n": each})
     held.start()
