@@ -157,7 +157,7 @@ class Fleet:
         """SIGKILL a database's server, and start it again."""
         server = self.servers[name]
         server.kill()
-        for _ in range(20):
+        for _ in range(200):
             # What is left of it may hold its memory for a moment.
             with suppress(LocalError):
                 server.start()
