@@ -169,7 +169,9 @@ def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) ->
         worker.wait("dead", 1)
         worker.wait("errors", 4)
         late_1 = ("explain", "late-1", "--view", "mail")
-        worker.wait_until(lambda: "2 skipped" in worker.run(*late_1, **told).stdout)
+        worker.wait_until(
+            lambda: "without sequence 2: skipped" in worker.run(*late_1, **told).stdout
+        )
         worker.send(event("late-1", 2))
         worker.wait("late", 1)
         fill_read_store(worker, folder)
