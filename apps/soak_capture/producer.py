@@ -46,7 +46,7 @@ def engine_of(url: str) -> Engine:
     if url.startswith("sqlite"):
         return begin_immediate(create_engine(url))
     parsed = make_url(url).set(drivername="postgresql+psycopg")
-    return create_engine(parsed, pool_size=THREADS + 1, connect_args={"connect_timeout": 5})
+    return create_engine(parsed, pool_size=THREADS + 1, connect_args={"connect_timeout": 60})
 
 
 def make_tables(shop: Engine, log: Engine) -> None:

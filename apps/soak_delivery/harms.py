@@ -10,12 +10,13 @@ from soak_delivery.fleet import (
     PRODUCERS,
     RECEIVER,
     RELAYS,
+    RESOLVED,
     Fleet,
 )
 
 KILLS = {"producer": PRODUCERS, "relay": RELAYS, "receiver": (RECEIVER,), "consumer": CONSUMERS}
 ZOMBIE = "relay paused, a zombie wakes"
-RESOLVED = {"producers": PRODUCERS, "consumers": CONSUMERS}
+SIDES = {"producers": PRODUCERS, "consumers": CONSUMERS}
 """Who is killed on a side, so that a command resolves what they leave in doubt."""
 
 
@@ -26,7 +27,7 @@ def harms(fleet: Fleet) -> dict[str, int]:
     if fleet.broker is not None:
         found["broker killed"] = 1
     if fleet.apart:
-        found |= {f"{side} killed, resolved by command": 2 for side in RESOLVED}
+        found |= {f"{side} killed, resolved by command": 2 for side in SIDES}
     return found | {"both relays killed": 1, ZOMBIE: 1, "stopped": 2}
 
 
@@ -43,7 +44,7 @@ def harm(fleet: Fleet, chance: random.Random) -> str:
         fleet.kill_broker()
     elif (server := what.removesuffix(" killed")) in fleet.servers:
         fleet.kill_server(server)
-    elif (side := what.partition(" ")[0]) in RESOLVED:
+    elif (side := what.partition(" ")[0]) in SIDES:
         _resolve(fleet, side)
     elif what == ZOMBIE:
         fleet.pause(chance.choice(RELAYS), LEASE + 0.5)
@@ -64,9 +65,9 @@ def harm(fleet: Fleet, chance: random.Random) -> str:
 
 
 def _resolve(fleet: Fleet, side: str) -> None:
-    for name in RESOLVED[side]:
+    for name in SIDES[side]:
         fleet.kill(name)
-    if not fleet.resolve(side, 30):
+    if not fleet.resolve(side, RESOLVED):
         raise RuntimeError(f"what {side} left in doubt is not resolved; see {fleet.folder}")
-    for name in RESOLVED[side]:
+    for name in SIDES[side]:
         fleet.start(name)

@@ -29,7 +29,7 @@ WAYS = (
     *(f"{one} → {other}, {each}" for one in MEDIA for other in MEDIA for each in STORES),
     *(f"sql → sql, {TWO_PHASES}, {each}" for each in ("sqlite", "postgresql")),
 )
-_PATIENCE = 60.0
+_PATIENCE = 240.0
 """Seconds for a step to be reached, or for all to come."""
 
 

@@ -166,9 +166,9 @@ class InboundContract(_SaveStore):
         if not acknowledged:
             dying.intake.inbound.acknowledge = _dies  # type: ignore[method-assign]
             with pytest.raises(_Dies):
-                await dying.step(5)
+                await dying.step(120)
         else:
-            assert await dying.step(5)
+            assert await dying.step(120)
         await dying.stop()  # as the end of a process does to a connection
         second = consumer()
         pair = Pair(second.intake.inbound.topic, "t")

@@ -152,4 +152,4 @@ def test_every_resolves_again_and_again_until_it_is_told_to_stop(two: Two) -> No
         assert two.rows() == 2
     finally:
         os.kill(process.pid, signal.SIGTERM)
-        assert ended(process, 60) == 0
+        assert ended(process, 240) == 0

@@ -22,7 +22,7 @@ async def test_a_server_s_figures_and_what_it_does_not_do(
         there.server() as server,
         there.producer() as producer,
         there.consumer() as consumer,
-        UnitAdministration(there.name, there.group, there.kafka, TOKEN, wait=20) as admin,
+        UnitAdministration(there.name, there.group, there.kafka, TOKEN, wait=120) as admin,
     ):
         pages = UnitPages(server)
         await until(lambda: 0 in server.owners)

@@ -184,7 +184,7 @@ async def test_the_command_works_and_a_killed_one_loses_and_doubles_nothing(
                 victim.kill()
                 sent = await records_of(there, bills, units * each)
                 other.terminate()
-                assert await asyncio.to_thread(other.wait, 60) == 0
+                assert await asyncio.to_thread(other.wait, 240) == 0
         finally:
             for process in (victim, other):
                 process.kill()

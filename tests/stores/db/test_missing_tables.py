@@ -42,7 +42,7 @@ MAKERS: dict[str, Callable[[Engine], object]] = {
 def test_who_starts_where_all_is_there_waits_for_nobody(engine: Engine, name: str) -> None:
     for make in MAKERS.values():
         make(engine)
-    waiting = create_engine(engine.url, connect_args={"options": "-c lock_timeout=500"})
+    waiting = create_engine(engine.url, connect_args={"options": "-c lock_timeout=10000"})
     with engine.connect() as holder, holder.begin():
         hold_all(holder)
         MAKERS[name](waiting)

@@ -170,7 +170,7 @@ def test_an_open_transaction_does_not_hold_up_writers_of_other_streams(
 ) -> None:
     with engine.connect() as slow, engine.connect() as other:
         append(log, slow, "a")
-        other.execute(text("SET lock_timeout = '10ms'"))
+        other.execute(text("SET lock_timeout = '1s'"))
         append(log, other, "b", "new")
         other.commit()
         append(log, other, "b")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, update
 
 from stores.db.engines import open_engine
+from stores.locks.lease import LEASES
 from stores.replay import Query, ReplayLog
 from stores.replay.capture import TopicCapture, captured
 from stores.segments import InboundMessage, StaleOwner
@@ -56,12 +57,12 @@ async def test_who_was_replaced_keeps_nothing_more(engine: Engine) -> None:
         for each in inbounds:
             each.add(n % 2, b"%d" % n)
     limits = BatchLimits(count=20)
-    old, new = (
-        TopicCapture(log, each, nothing, site="ewr", lease=0.1, limits=limits) for each in inbounds
-    )
+    old, new = (TopicCapture(log, each, nothing, site="ewr", limits=limits) for each in inbounds)
     assert await old.step() == 20
-    while not await new.step():
-        await asyncio.sleep(0.02)
+    assert await new.step() == 0
+    with engine.begin() as connection:  # its lease is over
+        connection.execute(update(LEASES).values(until=0))
+    assert await new.step() == 20
     assert old._owner is not None
     old._owner._renewed = math.inf  # as one that was stopped between two looks at its lease
     with pytest.raises(StaleOwner):

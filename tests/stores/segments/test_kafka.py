@@ -97,7 +97,7 @@ async def test_what_is_consumed_from_kafka_is_published_into_it_once_and_in_orde
     intake = UnitIntake(inbound, route, ErrorsAfter("kafka"), ["kafka"], limits=limits, site="site")
     consumer = SegmentConsumer(intake, ledger, store)
     first = publisher()
-    taken, published = await consumer.step(5), await first.step()
+    taken, published = await consumer.step(120), await first.step()
     # Published, and not heard of: SQL's START is behind what Kafka has.
     segment = ledger.chain(Pair(source, "kafka")).segments[0]
     assert first._owner is not None
@@ -107,7 +107,7 @@ async def test_what_is_consumed_from_kafka_is_published_into_it_once_and_in_orde
     await first.stop()
     second = publisher()
     while taken < 200:
-        taken += await consumer.step(5)
+        taken += await consumer.step(120)
     while count := await second.step():
         published += count
     assert segment.start > 0
@@ -204,7 +204,7 @@ async def test_a_topic_that_was_made_again_is_noticed_and_a_deletion_comes_throu
         return SegmentConsumer(intake, ledger, store)
 
     first = consumer()
-    assert await first.step(10) == 1
+    assert await first.step(120) == 1
     await first.stop()
     pair = Pair(source, "kafka")
     publisher = Publisher(ledger, store, KafkaOutbound(kafka, source), pair, ErrorsAfter("kafka"))
@@ -224,7 +224,7 @@ async def test_a_topic_that_was_made_again_is_noticed_and_a_deletion_comes_throu
     await sent(kafka, source, 20, 1)
     again = consumer()
     with pytest.raises(SegmentError, match="was deleted and made again"):
-        await again.step(5)
+        await again.step(120)
     assert ledger.positions(source) == {0: 1}
     await again.stop()
 

@@ -254,7 +254,7 @@ async def test_a_queue_has_one_consumer_and_one_that_is_gone_is_told_of(
     async with await login.connect("test") as connection:
         await (await connection.channel()).queue_delete(source)
     with pytest.raises(ConnectionError, match="ended"):
-        await one.poll(1, 30)
+        await one.poll(1, 120)
     await one.stop()
     with pytest.raises(ConnectionError, match="no queue"):
         await one.start({})

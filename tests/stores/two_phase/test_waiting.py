@@ -77,7 +77,7 @@ def test_writers_of_other_streams_do_not_wait_for_what_is_in_doubt(
 
     def meanwhile() -> None:
         with other.begin() as connection:
-            connection.execute(text("SET LOCAL lock_timeout = '10ms'"))
+            connection.execute(text("SET LOCAL lock_timeout = '5s'"))
             seen.append(Outbox(log).capture(connection, "orders", "b", None, b""))
         with other.connect() as connection:
             seen.append([m.stream for m in log.read_after(connection).messages])

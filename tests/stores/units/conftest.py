@@ -11,6 +11,8 @@ from stores.units import ServerSettings, UnitConsumer, UnitDelivery, UnitProduce
 from tests.conftest import BrokerAddress
 
 TOKEN = "a-token-of-the-tests"
+LEASE = 60.0
+"""Seconds: nobody who does not say so loses a message because the machine stood still."""
 
 
 class Destination:
@@ -26,7 +28,7 @@ class Destination:
         return UnitConsumer(self.name, more.pop("group", self.group), self.kafka, TOKEN, **more)
 
     def settings(self, **more: Any) -> ServerSettings:
-        settings = {"group": self.group, "lease": 8.0, **more}
+        settings = {"group": self.group, "lease": LEASE, **more}
         return ServerSettings(self.name, kafka=self.kafka, token=TOKEN, **settings)
 
     @asynccontextmanager

@@ -23,7 +23,7 @@ Create = Callable[..., Destination]
 
 
 def administration(there: Destination) -> UnitAdministration:
-    return UnitAdministration(there.name, there.group, there.kafka, TOKEN, wait=20)
+    return UnitAdministration(there.name, there.group, there.kafka, TOKEN, wait=120)
 
 
 async def test_a_poisoned_unit_is_parked_and_redriven_in_order(destination: Create) -> None:
@@ -170,7 +170,7 @@ async def test_administration_names_units_by_default(
         await producer.send(b"1")
         await producer.send(b"2")
         first = await received(one)
-        second = await other.receive(1 if same else 20)
+        second = await other.receive(1 if same else 120)
         assert (second is None) is same
         assert (first.unit is None) is (default is None)
 

@@ -25,7 +25,7 @@ async def test_a_message_that_the_consumer_gave_up_by_its_own_clock_comes_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The owner's clock has not ended the lease yet, and goes on with the session."""
-    async with one_member(monkeypatch, lease=3.0) as member:
+    async with one_member(monkeypatch, lease=15.0) as member:
         link, arrivals = member.link()
         member.arrive(b"1", headers=U)
         first = await arrivals.next()

@@ -154,13 +154,14 @@ async def test_questions_that_nobody_waits_for_any_more_are_dropped_and_too_many
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster(1)
-    monkeypatch.setattr(leader_module, "ASKED", 0.1)
     monkeypatch.setattr(leader_module, "QUESTIONS", 3)
     async with leading(cluster, monkeypatch) as leader:
         await routed(leader, "u", 1)
         cluster.holds_commits = asyncio.Event()
         asking = [asyncio.create_task(routed(leader, "u", 2 + each)) for each in range(5)]
-        answers = await asyncio.gather(*asking, return_exceptions=True)
+        with monkeypatch.context() as impatient:
+            impatient.setattr(leader_module, "ASKED", 0.1)
+            answers = await asyncio.gather(*asking, return_exceptions=True)
         assert all(isinstance(each, MemberUnavailable) for each in answers)
         assert leader._asked == []
         cluster.holds_commits.set()

@@ -31,7 +31,7 @@ Create = Callable[..., Destination]
 
 
 @asynccontextmanager
-async def paths(*all_of: Destination, lease: float = 8.0) -> AsyncIterator[PathServer]:
+async def paths(*all_of: Destination, lease: float = 20.0) -> AsyncIterator[PathServer]:
     """A path service of these destinations, which listens."""
     names = tuple(each.name for each in all_of)
     server = PathServer(PathSettings(names, all_of[0].kafka, TOKEN, lease=lease))
@@ -300,7 +300,7 @@ async def test_a_foreign_record_that_sends_its_unit_to_no_member_does_not_stop_t
         await foreign.send_and_wait(there.name, b"", headers=headers)
         await foreign.stop()
         await producer.unit("u").send(b"2")
-    async with there.server(lease=10.0), there.consumer() as consumer:
+    async with there.server(), there.consumer() as consumer:
         for value in (b"1", b"2"):
             delivery = await received(consumer)
             assert delivery.value == value

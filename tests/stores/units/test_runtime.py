@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from aiokafka.errors import KafkaError
 
+from stores.db.steady_clock import elapsed
 from stores.units import (
     DeliveryLost,
     OutgoingMessage,
@@ -17,10 +18,11 @@ from stores.units import (
     UnitElsewhere,
     UnitError,
 )
+from stores.units.client import link
 from stores.units.kafka.topics import member_of
 from stores.units.server.transactions import Batch, OwnerTransactions
 from stores.units.wire import PATH
-from tests.stores.units.conftest import Destination, received
+from tests.stores.units.conftest import LEASE, Destination, received
 from tests.stores.units.test_transactions import everything_in
 
 Create = Callable[..., Destination]
@@ -144,7 +146,7 @@ async def test_a_consumer_that_took_several_completes_all_before_anybody_gets_mo
 
 async def test_closing_a_consumer_returns_what_it_held_at_once(destination: Create) -> None:
     there = destination()
-    async with there.server(lease=60), there.producer() as producer:
+    async with there.server(), there.producer() as producer:
         await producer.unit("u").send(b"1")
         async with there.consumer() as first:
             await received(first)
@@ -167,7 +169,7 @@ async def test_a_new_owner_learns_from_the_sessions_what_was_not_durable(
 
     monkeypatch.setattr(OwnerTransactions, "commit", fails)
     async with (
-        there.server(lease=30),
+        there.server(),
         there.producer() as producer,
         there.consumer() as first,
         there.consumer() as second,
@@ -214,7 +216,7 @@ async def test_a_wrong_token_gets_nothing(destination: Create) -> None:
 
 
 async def test_a_consumer_without_its_owner_stops_before_its_lease_is_over(
-    destination: Create,
+    destination: Create, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, begun, stopped = destination(), asyncio.Event(), asyncio.Event()
 
@@ -228,11 +230,13 @@ async def test_a_consumer_without_its_owner_stops_before_its_lease_is_over(
                 raise
 
     async with there.producer() as producer, there.consumer() as consumer:
-        async with there.server(lease=1.0):
+        async with there.server():
             await producer.unit("u").send(b"1")
             delivery = await received(consumer)
             working = asyncio.create_task(work(delivery))
             await begun.wait()
+        assert delivery.held, "while it lasts"
+        monkeypatch.setattr(link, "elapsed", lambda: elapsed() + LEASE)
         with pytest.raises(DeliveryLost):
             await working
         assert stopped.is_set()

@@ -158,7 +158,7 @@ async def test_several_processes_append_and_each_keeps_its_order(path: Path) -> 
     running = [
         subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in ("a", "b", "c")
     ]
-    assert [each.wait(60) for each in running] == [0, 0, 0]
+    assert [each.wait(240) for each in running] == [0, 0, 0]
     store = UnitStore(path, "orders")
     found = store.read(1_000)
     assert [each.sequence for each in found] == list(range(1, 151))

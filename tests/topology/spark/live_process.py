@@ -87,7 +87,7 @@ class LiveProcess:
         """Send a signal; return the exit status."""
         assert self.process is not None
         self.process.send_signal(number)
-        return ended(self.process, 90, self.log)
+        return ended(self.process, 240, self.log)
 
     def close(self) -> None:
         if self.process is not None and self.process.poll() is None:

@@ -24,7 +24,7 @@ from tests.topology.verbs.orders import flights
 from topology.faust import compile
 
 prefix = os.environ["PREFIX"]
-app = compile(flights(prefix, hops=True), group=prefix, session_timeout=6)
+app = compile(flights(prefix, hops=True), group=prefix, session_timeout=60)
 """
 ALL = (*IN_VIEWS, *OVER_HOPS)
 VIEWS = ("departures", "days", "legs", "hours", "slow")

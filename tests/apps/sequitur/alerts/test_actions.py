@@ -110,11 +110,11 @@ async def test_a_server_without_tls_gets_no_mail_unless_it_is_said(
 
 
 async def test_a_mail_that_is_given_up_went_nowhere() -> None:
-    taken = 0
+    taken = ended = 0
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Each of its answers comes in time, and all of them do not."""
-        nonlocal taken
+        nonlocal taken, ended
         writer.write(b"220 x\r\n")
         with suppress(ConnectionError):
             while line := await reader.readline():
@@ -129,13 +129,16 @@ async def test_a_mail_that_is_given_up_went_nowhere() -> None:
                     taken += writer.transport.is_closing() is False and not reader.at_eof()
                     writer.write(b"250 ok\r\n")
         writer.close()
+        ended += 1
 
     server = await asyncio.start_server(slow, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
         actions = Actions({"mail": mail(port, time_limit=0.4)})
         await actions.carry_out("mail", ALERT)
-        await asyncio.sleep(1.5)
+        async with asyncio.timeout(60):
+            while ended < module.TRIES:
+                await asyncio.sleep(0.01)
     assert (actions.failed, taken) == (1, 0)
 
 

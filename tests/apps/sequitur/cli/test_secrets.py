@@ -183,7 +183,7 @@ def test_no_secret_is_in_the_processes_that_run_nor_in_what_they_leave(
             stderr=subprocess.STDOUT,
         )
         try:
-            until, seen = time.monotonic() + 120, set[bytes]()
+            until, seen = time.monotonic() + 240, set[bytes]()
             while time.monotonic() < until and not _ready(tmp_path, seen):
                 seen |= _command_lines(process.pid)
                 time.sleep(0.05)

@@ -14,7 +14,7 @@ from sequitur.cli.signals import interrupted_by
 interrupted_by(signal.SIGTERM)
 try:
     print("up", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 except KeyboardInterrupt:
     sys.exit(7)
 """
@@ -63,7 +63,7 @@ WHILE_POPEN_HAS_ITS_LOCK = """\
 import os, signal, subprocess, sys
 from sequitur.cli.signals import check_interrupted, note_signals
 note_signals(signal.SIGTERM)
-child = subprocess.Popen(["sleep", "60"])
+child = subprocess.Popen(["sleep", "600"])
 lock = child._waitpid_lock
 
 class Interrupted:
@@ -91,7 +91,7 @@ stop = threading.Event()
 take_signals(stop, logging.getLogger(), "stopping")
 with stop._cond:  # as in Event.wait
     os.kill(os.getpid(), signal.SIGTERM)
-sys.exit(143 if stop.wait(60) else 1)
+sys.exit(143 if stop.wait(240) else 1)
 """
 
 
@@ -99,5 +99,5 @@ sys.exit(143 if stop.wait(60) else 1)
 def test_a_signal_that_comes_while_a_lock_is_held_does_not_keep_the_process_from_ending(
     code: str,
 ) -> None:
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=240)
     assert done.returncode == 128 + signal.SIGTERM

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -34,6 +35,7 @@ EVIL += "é" * (512 - len(EVIL))
 
 APP = """
 import os
+import time
 from pathlib import Path
 import orjson
 from topology import Inspected, Table, Topology, Upsert, adaptive, park, redeliver, skip
@@ -41,6 +43,8 @@ from topology.faust import compile
 
 prefix = os.environ["PREFIX"]
 mended = Path(os.environ["MENDED"])
+while mended.with_name("held").exists():
+    time.sleep(0.05)
 topology = Topology(prefix)
 
 def inspect(message):
@@ -71,7 +75,7 @@ def small(event):
     note = "<b>a row</b>"
     return [Upsert("small", {"stream": event.stream}, {"seq": event.sequence, "note": note})]
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 
@@ -129,6 +133,15 @@ class Operated:
     mended: Path
     outside: list[str] = field(default_factory=list)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Commands that start in here do not get on before it ends."""
+        self.mended.with_name("held").touch()
+        try:
+            yield
+        finally:
+            self.mended.with_name("held").unlink()
+
 
 @pytest.fixture(scope="session")
 def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
@@ -155,13 +168,17 @@ def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) ->
         worker.wait("parked", 4)
         worker.wait("dead", 1)
         worker.wait("errors", 4)
+        late_1 = ("explain", "late-1", "--view", "mail")
+        worker.wait_until(
+            lambda: "without sequence 2: skipped" in worker.run(*late_1, **told).stdout
+        )
         worker.send(event("late-1", 2))
         worker.wait("late", 1)
         fill_read_store(worker, folder)
         url = _address(console, log)
         yield Operated(worker, url, told, mended)
         console.terminate()
-        assert console.wait(60) == 0, log.read_text()
+        assert console.wait(240) == 0, log.read_text()
         assert "Traceback" not in log.read_text(), log.read_text()
     finally:
         console.kill()
@@ -172,7 +189,7 @@ def operated(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _address(console: subprocess.Popen[bytes], log: Path) -> str:
-    until = time.monotonic() + 120
+    until = time.monotonic() + 240
     while not (found := re.search(r"console: (http://\S+)/", log.read_text())):
         assert console.poll() is None, log.read_text()
         assert time.monotonic() < until, log.read_text()

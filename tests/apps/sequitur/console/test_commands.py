@@ -45,7 +45,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not true():
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -57,7 +57,7 @@ def poor(page: Page) -> list[str]:
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         expect(page.locator("body")).to_have_class(re.compile(f"body--{scheme}"))
         # Colours go over from one scheme to the other; what counts is where they arrive.
-        for _ in range(100):
+        for _ in range(600):
             if not (left := page.evaluate(POOR)):
                 break
             page.wait_for_timeout(100)

@@ -14,7 +14,7 @@ FOREVER = "import time; print('up', flush=True); time.sleep(600)"
 
 def child(tmp_path: Path, name: str, code: str) -> Child:
     started = Child(name, [sys.executable, "-c", code], tmp_path / f"{name}.log")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not started.log.read_text() and time.monotonic() < deadline:
         time.sleep(0.02)
     return started
@@ -32,7 +32,8 @@ def test_stop_all_ends_what_obeys_and_kills_what_does_not(tmp_path: Path) -> Non
     obeys = child(tmp_path, "obeys", FOREVER)
     stubborn = child(tmp_path, "stubborn", f"{STUBBORN}\nwhile True: time.sleep(1)")
     obeys.check()
-    assert stop_all([obeys, stubborn], seconds=5) == ["stubborn"]
+    assert stop_all([obeys], seconds=120) == []
+    assert stop_all([obeys, stubborn], seconds=1) == ["stubborn"]
     assert not alive(obeys.pid)
     assert not alive(stubborn.pid)
     assert stop_all([obeys, stubborn], seconds=1) == []
@@ -40,7 +41,7 @@ def test_stop_all_ends_what_obeys_and_kills_what_does_not(tmp_path: Path) -> Non
 
 def test_a_child_that_failed_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     fails = child(tmp_path, "worker", "print('what went wrong'); raise SystemExit(3)")
-    assert fails.ended(time.monotonic() + 60)
+    assert fails.ended(time.monotonic() + 240)
     with pytest.raises(ChildFailed, match=r"(?s)the worker ended \(status 3\).*what went wrong"):
         fails.check()
 
@@ -72,7 +73,7 @@ def test_children_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while "up" not in (tmp_path / "c.log").read_text() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert alive(pid)
@@ -84,7 +85,7 @@ def test_children_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 def ended(pid: int) -> bool:
     """Wait for the end of a process that is nobody's child here; a zombie has ended too."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]

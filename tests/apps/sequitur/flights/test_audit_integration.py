@@ -56,7 +56,7 @@ def worker(
 def audited(environment: dict[str, str]) -> tuple[int, dict[str, Any], str]:
     """(exit status, report, standard error) of an audit."""
     command = flights("audit", "--json", "--patience", "2s")
-    done = run(command, 120, env=environment)
+    done = run(command, 240, env=environment)
     return done.returncode, orjson.loads(done.stdout) if done.stdout else {}, done.stderr
 
 
@@ -76,7 +76,7 @@ def test_what_was_planted_is_counted_and_nothing_vanished(
 ) -> None:
     shares = ["--malformed", "0.05", "--unknown", "0.02", "--faults", "0.01", "--lost", "0.01"]
     sending = [sys.executable, "-m", "sequitur.flights.sender", "--broker", broker.address]
-    sent = run([*sending, "--events", str(EVENTS), *shares], 120, env=environment)
+    sent = run([*sending, "--events", str(EVENTS), *shares], 240, env=environment)
     assert sent.returncode == 0, sent.stderr
     planted = orjson.loads(sent.stdout)
     # The shares are there: each within five standard deviations.
@@ -88,7 +88,7 @@ def test_what_was_planted_is_counted_and_nothing_vanished(
     }.items():
         assert abs(planted[name] - EVENTS * share) < 5 * (EVENTS * share) ** 0.5, planted
 
-    until = time.monotonic() + 120
+    until = time.monotonic() + 240
     while True:
         status, report, error = audited(environment)
         assert worker.poll() is None, log.read_text()[-4000:]
@@ -112,7 +112,7 @@ def test_what_was_planted_is_counted_and_nothing_vanished(
         assert counted["written"] == counted["processed"]
 
     worker.send_signal(signal.SIGTERM)
-    assert ended(worker, 60, log) == 0
+    assert ended(worker, 240, log) == 0
     # What failed, is malformed or never came is bad news.
     status, report, _ = audited(environment)
     assert (status, report["sound"], report["clean"]) == (1, True, False)

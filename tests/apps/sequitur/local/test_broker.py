@@ -53,15 +53,15 @@ def test_a_leftover_pid_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
 def produce(address: str, topic: str, *values: str, commit: bool = True) -> None:
     producer = Producer({"bootstrap.servers": address, "transactional.id": "test"})
-    producer.init_transactions(60)
+    producer.init_transactions(120)
     producer.begin_transaction()
     for value in values:
         producer.produce(topic, value)
     producer.flush(120)
     if commit:
-        producer.commit_transaction(30)
+        producer.commit_transaction(120)
     else:
-        producer.abort_transaction(30)
+        producer.abort_transaction(120)
 
 
 def consume(address: str, topic: str) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.local.process import spawn, tail
@@ -119,6 +120,14 @@ class Living(Worker):
         make_topics(broker, NewTopic(f"{prefix}.tens", 1, 1))
         self.store = store
         self.url = store.url
+        self._producer = Producer(
+            {
+                "bootstrap.servers": broker,
+                "transactional.id": prefix,
+                "partitioner": "murmur2_random",
+            }
+        )
+        self._producer.init_transactions(120)
         self._materializer: subprocess.Popen[bytes] | None = None
         self._rebuilds: list[subprocess.Popen[bytes]] = []
 
@@ -229,6 +238,13 @@ class Living(Worker):
             if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()
+
+    def send(self, *messages: tuple[bytes | None, bytes | None], topic: str = "in") -> None:
+        """All at once: no gap between two of them is given up because the rest comes later."""
+        self._producer.begin_transaction()
+        for key, value in messages:
+            self._producer.produce(f"{self.prefix}.{topic}", value, key)
+        self._producer.commit_transaction(120)
 
     def restart(self, label: str) -> None:
         """Deploy another handler."""

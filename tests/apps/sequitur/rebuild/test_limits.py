@@ -39,14 +39,14 @@ def changelog(broker: BrokerAddress, topic: Callable[..., str]) -> tuple[str, Sp
     producer = Producer(
         {"bootstrap.servers": broker.address, "transactional.id": name, "log_level": 0}
     )
-    producer.init_transactions(30)
+    producer.init_transactions(120)
 
     def write(commit: bool, *rows: tuple[int, bytes, bytes | None]) -> None:
         producer.begin_transaction()
         for partition, key, value in rows:
             producer.produce(name, value, key, partition)
         producer.flush(120)
-        producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+        producer.commit_transaction(120) if commit else producer.abort_transaction(120)
 
     write(
         True,

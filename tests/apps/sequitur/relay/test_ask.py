@@ -43,7 +43,7 @@ source = topology.source(
 def board(event):
     yield Emit(prefix + ".out", event.stream, {"seq": event.sequence})
 
-app = compile(topology, group=prefix, session_timeout=6)
+app = compile(topology, group=prefix, session_timeout=60)
 """
 
 

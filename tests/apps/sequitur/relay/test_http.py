@@ -71,8 +71,8 @@ def served(inbox: Inbox, port: int, wrap: Any = None) -> AbstractAsyncContextMan
 def relaying(
     source: Engine, log: MessageLog, url: str, name: str = "one", **more: Any
 ) -> AbstractAsyncContextManager[Relay]:
-    link = more.pop("link", None) or HttpLink("orders", url, TOKEN, acknowledged=2)
-    lease = Lease(source, "relay orders", name, more.pop("seconds", 2.0))
+    link = more.pop("link", None) or HttpLink("orders", url, TOKEN, acknowledged=60)
+    lease = Lease(source, "relay orders", name, 60.0)
     return running(Relay(source, log, link, lease, config=PACE, **more))
 
 
@@ -155,11 +155,11 @@ async def test_no_answer_in_time_is_none(source: Engine, target: Engine, log: Me
     @web.middleware
     async def wait(request: web.Request, handler: Any) -> web.StreamResponse:
         if slow and slow.pop():
-            await asyncio.sleep(1)
+            await asyncio.sleep(4)
         return await handler(request)  # type: ignore[no-any-return]
 
     append(source, log, [1, 2])
-    link = HttpLink("orders", "", TOKEN, acknowledged=0.3)
+    link = HttpLink("orders", "", TOKEN, acknowledged=2)
     async with served(inbox, free_port(), wait) as url:
         link._url = url
         async with relaying(source, log, url, link=link) as relay:
@@ -225,13 +225,13 @@ async def test_of_two_relays_one_leads_and_the_other_takes_over(
 ) -> None:
     inbox = Inbox(target)
     async with served(inbox, free_port()) as url:
-        async with relaying(source, log, url, "one", seconds=60.0) as one:
+        async with relaying(source, log, url, "one") as one:
             await until(one.leading.is_set)
             async with relaying(source, log, url, "two") as two:
                 append(source, log, range(1, 6))
                 await until(lambda: rest(source, log) == 0)
                 assert not two.leading.is_set()
-        async with relaying(source, log, url, "three", seconds=60.0) as three:
+        async with relaying(source, log, url, "three") as three:
             # The first one let go when it ended, so nobody waits for its lease.
             await until(three.leading.is_set)
             append(source, log, range(6, 9))

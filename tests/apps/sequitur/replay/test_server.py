@@ -1,6 +1,7 @@
 """The replay server: what it describes is what it takes and gives, and it has limits."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -67,6 +68,19 @@ class Topics(RecoveryTopics):
     async def delete(self, recovery: Recovery) -> None:
         for there in recovery.topics.values():
             self.broker.partitions.pop(there, None)
+
+
+class FullBroker(Broker):
+    """Takes so many messages, and has whoever brings more wait."""
+
+    def __init__(self, room: float) -> None:
+        super().__init__()
+        self.room = room
+
+    async def publish(self, batch: OutboundBatch) -> None:
+        while len(self.got) >= self.room:
+            await asyncio.sleep(0.01)
+        await super().publish(batch)
 
 
 @dataclass
@@ -156,7 +170,7 @@ async def test_every_operation_does_what_its_description_says(log: ReplayLog) ->
         assert (done["done"], len(server.broker.got)) == (20, 20)
         history = [(each["action"], each["actor"]) for each in done["actions"]]
         assert history == [("preview", "ann"), ("start", "ann"), ("finish", "server")]
-        slow = {"query": QUERY, "to": {"*": "again"}, "rate": 1, **WHO}
+        slow = {"query": QUERY, "to": {"*": "again"}, "rate": 0.01, **WHO}
         two = (await call("preview", slow))["id"]
         await call("start", WHO, id=two)
         assert (await call("pause", WHO, id=two))["state"] == "paused"
@@ -192,7 +206,7 @@ async def test_every_operation_does_what_its_description_says(log: ReplayLog) ->
 async def test_what_was_paused_running_or_cancelled_is_so_when_the_server_is_there_again(
     log: ReplayLog,
 ) -> None:
-    broker, asked = Broker(), {"query": QUERY, "to": {"*": "again"}, **WHO}
+    broker, asked = FullBroker(5), {"query": QUERY, "to": {"*": "again"}, **WHO}
     async with serving(log, broker=broker) as server:
         call = server.client.call
         paused, running, cancelled = [
@@ -204,6 +218,7 @@ async def test_what_was_paused_running_or_cancelled_is_so_when_the_server_is_the
             await asyncio.sleep(0.01)
         await call("pause", WHO, id=paused)
         await call("cancel", WHO, id=cancelled)
+    broker.room = math.inf
     async with serving(log, broker=broker) as server:
         call = server.client.call
         await until(lambda: call("replay", id=running), "done")

@@ -103,7 +103,7 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
     finally:
         for each in running.values():
             os.killpg(each.pid, signal.SIGTERM)
-            each.wait(60)
+            each.wait(240)
     places: dict[object, list[bytes]] = {}
     for record in read(broker.address, f"{name}-kept"):
         places.setdefault(record.partition(), []).append(record.value() or b"")

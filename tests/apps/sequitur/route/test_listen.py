@@ -48,7 +48,7 @@ address = "{name}.left"
 LISTENER = """
 name = "ear"
 destination = "left"
-lifetime = "60s"
+lifetime = "600s"
 
 [action.mark]
 command = [{python}, "-c", "{code}"]

@@ -117,8 +117,9 @@ def test_a_stream_that_failed_waits_in_order_until_it_is_let_go_whoever_is_kille
         send("a", 4)
         send("b", 3)
         wait_until(lambda: sent()["b"] == [1, 2, 3])
+        wait_until(lambda: "7 messages consumed: 4 routed" in order("audit")[1])
         status, said = order("audit")
-        assert (status, "7 messages consumed: 4 routed" in said) == (1, True), said
+        assert status == 1, said
         assert "0 failed, 3 parked" in said
         assert "WRONG" not in said
 
@@ -140,7 +141,7 @@ def test_a_stream_that_failed_waits_in_order_until_it_is_let_go_whoever_is_kille
         assert sent()["b"] == [1, 2, 3, 5]
         assert len([*read(broker.address, f"{name}.malformed")]) == 1
         process.send_signal(signal.SIGTERM)
-        assert ended(process, 60, log) == 0
+        assert ended(process, 240, log) == 0
     finally:
         process.kill()
         process.wait()

@@ -158,7 +158,7 @@ def test_a_router_of_a_file_routes_takes_orders_and_is_audited(
         producer.flush(120)
         assert "is 2 times in" in order("audit")[1]
         process.send_signal(signal.SIGTERM)
-        assert ended(process, 60, log) == 0
+        assert ended(process, 240, log) == 0
         assert order("status")[0] == 1
         send(1)
         assert "no process runs" in order("audit")[1]

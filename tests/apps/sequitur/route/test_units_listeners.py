@@ -66,7 +66,7 @@ address = "NAME.left"
 EAR = """
 name = "ear"
 destination = "left"
-lifetime = "60s"
+lifetime = "600s"
 [action.mark]
 command = [{python}, "-c", "{code}"]
 """
