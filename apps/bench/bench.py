@@ -17,7 +17,7 @@ from bench.job import Guarantee, Job
 from bench.peers.peer import Peer
 from bench.programs import Program, start
 from bench.results import Result, Sample
-from bench.timing import QUIET, Stalled, Timing, watch
+from bench.timing import QUIET, Look, Stalled, Timing, watch
 from bench.workload import Message, Workload
 from sequitur.cli.signals import check_interrupted
 from sequitur.demo.processes import ChildFailed
@@ -158,12 +158,13 @@ class Run:
         self.programs.remove(program)
         program.kill()
 
-    def ready(self, members: int) -> None:
+    def ready(self, members: int | None) -> None:
         """Wait until the group has that many members, then until they have settled down.
 
-        Raises TimeoutError.
+        members: None of programs that are in no group. Raises TimeoutError.
         """
-        self.until(lambda: self.cluster.members(self.job.group) == members, "no group")
+        if members is not None:
+            self.until(lambda: self.cluster.members(self.job.group) == members, "no group")
         time.sleep(SETTLE)
 
     def until(self, reached: Callable[[], bool], problem: str, seconds: float = 300.0) -> None:
@@ -181,9 +182,14 @@ class Run:
         seen = {topic for (topic, _), end in ends.items() if end}
         return seen == set(self.outputs)
 
-    def watch(self, records: int) -> Timing:
-        """Wait until the outputs hold that many records altogether. Raises Stalled."""
-        return watch(self.cluster, self._ends(), records, self.cpu, self.check)
+    def look(self) -> Look:
+        """How far the outputs are, at the monotonic clock's seconds."""
+        return Look(time.monotonic(), sum(self.cluster.ends(self._ends()).values()), self.cpu())
+
+    def watch(self, records: int, since: Look | None = None) -> Timing:
+        """Wait until the outputs hold that many records altogether. since: the look with which it
+        began, else when the first can be read. Raises Stalled."""
+        return watch(self.cluster, self._ends(), records, self.cpu, self.check, since=since)
 
     def watch_input(self, records: int, held: float = 0.0) -> Timing:
         """Wait until all input is committed and nothing comes of it any more. Raises Stalled.
@@ -221,5 +227,5 @@ class Run:
         return [(topic, p) for topic in self.outputs for p in range(self.job.partitions)]
 
     def cpu(self) -> float:
-        """CPU seconds that the programs have used so far."""
-        return sum(program.cpu for program in self.programs)
+        """CPU seconds that the programs, and those that they started, have used so far."""
+        return sum(program.cpu + program.cpu_below for program in self.programs)

@@ -25,7 +25,6 @@ from bench.scenarios import (
     upsert,
     views,
     waiting,
-    workers,
 )
 from bench.scenarios.scenario import Scenario
 from sequitur.local.broker import Broker
@@ -42,7 +41,6 @@ SCENARIOS = {
         memory,
         recovery,
         latency,
-        workers,
     )
 }
 REMEDY = "Remedy: scripts/bench engine --install"

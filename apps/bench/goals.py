@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.bench import FULL
 from bench.results import Result
-from bench.scenarios import flights, grid, latency, memory, recovery, views, waiting, workers
+from bench.scenarios import flights, grid, latency, memory, recovery, views, waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,15 @@ GOALS = (
             bound,
         )
         for (title, names), bound in zip(grid.OTHERS.items(), (0.8, 2, 1), strict=True)
+    ),
+    *(
+        Goal(
+            f"the same of `--processes 2`, × {title}",
+            "grid",
+            lambda result, names=names: grid.worst(result, names, "ours2"),  # type: ignore[misc]
+            bound,
+        )
+        for (title, names), bound in zip(grid.ON_TWO.items(), (1.7, 2, 1), strict=True)
     ),
     Goal(
         "the flights' backlog, movements/s",
@@ -167,12 +176,6 @@ GOALS = (
         )
         for peer in (latency.STREAMS_100, latency.STREAMS_10)
         for value in ("p50", "p99")
-    ),
-    Goal(
-        "two workers, × one (broker on the same cores)",
-        "workers",
-        ratio(workers.TWO, workers.ONE, "rate"),
-        1.7,
     ),
 )
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.cluster import Cluster, Partition
 
@@ -70,16 +70,18 @@ def watch(
     check: Callable[[], None],
     done: Callable[[], bool] | None = None,
     quiet: float = QUIET,
+    since: Look | None = None,
 ) -> Timing:
     """Wait until the outputs hold `records` records altogether and grow no more.
 
     cpu: → CPU seconds used by what writes them. check: raises if that has failed. done: whether all
     is worked off, where any number of records may come of `records` inputs, and nothing more has
-    come for `quiet` seconds. Raises Stalled.
+    come for `quiet` seconds. since: the first look, taken before, with the seconds of the
+    monotonic clock. Raises Stalled.
     """
-    began = grew = time.monotonic()
+    began = grew = time.monotonic() if since is None else since.seconds
     limit = 300 + records / SLOWEST
-    looks: list[Look] = []
+    looks = [] if since is None else [replace(since, seconds=0.0)]
     while True:
         check()
         offsets = sum(cluster.ends(outputs).values())

@@ -169,6 +169,7 @@ public final class FlightsFlink {
             .setGroupId(group)
             .setStartingOffsets(OffsetsInitializer.earliest())
             .setProperty("max.poll.records", "5000")
+            .setProperty("isolation.level", "read_committed")
             .setDeserializer(new ByAircraft())
             .build();
     var byAircraft =

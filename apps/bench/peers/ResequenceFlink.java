@@ -28,10 +28,10 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
 /**
- * Flink doing the ordering job: one slot, state on the heap, a transactional sink.
+ * Flink doing the ordering job: state on the heap, a transactional sink.
  *
- * <p>Besides the variables of every peer: CHECKPOINT, the milliseconds between two checkpoints.
- * Nothing is visible before one.
+ * <p>Besides the variables of every peer: CHECKPOINT, the milliseconds between two checkpoints,
+ * nothing is visible before one; SLOTS, one unless told otherwise.
  */
 public final class ResequenceFlink {
   private static final JsonFactory JSON = new JsonFactory();
@@ -125,7 +125,8 @@ public final class ResequenceFlink {
     settings.setString("pipeline.object-reuse", "true");
     settings.setString("rest.port", "0");
     StreamExecutionEnvironment streams =
-        StreamExecutionEnvironment.createLocalEnvironment(1, settings);
+        StreamExecutionEnvironment.createLocalEnvironment(
+            Integer.parseInt(environment.getOrDefault("SLOTS", "1")), settings);
 
     KafkaSource<Tuple2<String, byte[]>> source =
         KafkaSource.<Tuple2<String, byte[]>>builder()
@@ -134,6 +135,7 @@ public final class ResequenceFlink {
             .setGroupId(group)
             .setStartingOffsets(OffsetsInitializer.earliest())
             .setProperty("max.poll.records", "5000")
+            .setProperty("isolation.level", "read_committed")
             .setDeserializer(new Whole())
             .build();
     var sink =

@@ -28,16 +28,18 @@ OURS = "a backlog: Sequitur"
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """name: of the peer that has to be chosen. settings: of its environment."""
+    """name: of the peer that has to be chosen. settings: of its environment. options: of our
+    worker's command."""
 
     name: str
     program: JavaPeer | None = None
     settings: dict[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
 
     def command(self) -> list[str]:
         """The command of its program, which is compiled where it is not yet."""
         if self.program is None:
-            return worker("bench.topologies.flights")
+            return [*worker("bench.topologies.flights"), *self.options]
         if self.program.missing() is not None:
             self.program.install()
         return self.program.command()
@@ -45,6 +47,7 @@ class Contestant:
 
 CONTESTANTS = {
     "Sequitur": Contestant(SEQUITUR.name),
+    "Sequitur, `--processes 2`": Contestant(SEQUITUR.name, options=("--processes", "2")),
     "Kafka Streams": Contestant(KAFKA_STREAMS.name, kafka_streams.FLIGHTS),
     "Kafka Streams, caches of 64 MB": Contestant(
         KAFKA_STREAMS.name, kafka_streams.FLIGHTS, {"CACHE": str(64 << 20)}

@@ -1,8 +1,9 @@
 """How fast everybody is in disorder: few streams and many, little that is late and much."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from bench import machine
 from bench.bench import Bench, sample
@@ -17,24 +18,32 @@ DISORDER = ((0.0, 0), (0.1, 8), (0.3, 40), (0.3, 500))
 """The share that is late, and its reach; see `Workload`."""
 TWICE = 0.05
 """The share that comes twice, where something is late."""
+FIRST = 1_000
+"""Events that are there before all others: who has put them out is ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A peer in one of its set-ups. settings: of its environment."""
+    """A peer in one of its set-ups. settings: of its environment. members: of its group, None where
+    it has none. options: of its command."""
 
     title: str
     peer: Peer
     settings: dict[str, str] = field(default_factory=dict)
+    members: int | None = 1
+    options: tuple[str, ...] = ()
 
 
 CONTESTANTS = {
     "ours": Contestant("Sequitur", SEQUITUR),
+    "ours2": Contestant("… `--processes 2`", SEQUITUR, members=2, options=("--processes", "2")),
     "limit": Contestant("the limit", LIMIT),
     "streams": Contestant("Kafka Streams", KAFKA_STREAMS),
     "cached": Contestant("… with caches", KAFKA_STREAMS, {"CACHE": str(64 << 20)}),
-    "flink500": Contestant("Flink, 500 ms", FLINK, {"CHECKPOINT": "500"}),
-    "flink100": Contestant("Flink, 100 ms", FLINK, {"CHECKPOINT": "100"}),
+    "streams2": Contestant("… two threads", KAFKA_STREAMS, {"THREADS": "2"}, members=2),
+    "flink500": Contestant("Flink, 500 ms", FLINK, {"CHECKPOINT": "500"}, None),
+    "flink100": Contestant("Flink, 100 ms", FLINK, {"CHECKPOINT": "100"}, None),
+    "flink2": Contestant("… two slots, 500 ms", FLINK, {"CHECKPOINT": "500", "SLOTS": "2"}, None),
 }
 """Name of their values → who it is."""
 OTHERS = {
@@ -42,6 +51,15 @@ OTHERS = {
     "Kafka Streams": ("streams", "cached"),
     "Flink": ("flink500", "flink100"),
 }
+"""Those with one thread or slot, beside one process."""
+ON_TWO = {
+    "one process": ("ours",),
+    "Kafka Streams": ("streams", "cached", "streams2"),
+    "Flink": ("flink500", "flink100", "flink2"),
+}
+"""Those in any set-up, beside two processes."""
+CPU = ("ours", "ours2", "limit", "streams", "streams2", "flink500", "flink2")
+"""Whose CPU is shown."""
 
 
 def cells(events: int) -> dict[str, Workload]:
@@ -77,19 +95,23 @@ def _kept(result: Result | None, events: int) -> list[Sample]:
 
 def measure(bench: Bench, name: str, contestant: Contestant, work: Workload) -> dict[str, float]:
     """One run, exactly once."""
-    peer = contestant.peer
+    peer, rest = contestant.peer, iter(work.messages)
     with bench.run("exactly_once") as run:
-        run.read(bench.topic(work))
-        run.start(peer.command(), peer.name, **contestant.settings)
-        timing = run.watch(work.events)
+        bench.cluster.fill(run.job.input, islice(rest, FIRST))
+        with bench.cluster.held_back(run.job.input, rest):
+            run.start([*peer.command(), *contestant.options], peer.name, **contestant.settings)
+            run.until(run.has_output, "no output")
+            run.ready(contestant.members)
+            before = run.look()
+        timing = run.watch(work.events, before)
         run.stop()
         run.audit(work.ends)
     return {name: timing.rate, f"{name}_cpu": timing.cpu}
 
 
-def worst(result: Result, others: tuple[str, ...]) -> float | None:
+def worst(result: Result, others: Sequence[str], ours: str = "ours") -> float | None:
     """The least of all cells of ours by the best of others, None where none was measured."""
-    ratios = (result.over(cell, "ours", others) for cell in result.subjects())
+    ratios = (result.over(cell, ours, others) for cell in result.subjects())
     return min((ratio for ratio in ratios if ratio is not None), default=None)
 
 
@@ -98,15 +120,22 @@ SCENARIO = Scenario(
     "In disorder, exactly once: events a second, and CPU seconds per million events",
     "Each row is a workload: so many streams; the share that is late, by up to the time of a "
     "quarter of `reach` events of a stream; 5% come twice where something is late. What does not "
-    "fit into Sequitur's ring waits as rows (`spill()`). × is by the better of the other's two "
-    "set-ups: Kafka Streams' stores without caches and with 64 MB of them; Flink's checkpoints "
-    "every 500 and every 100 ms, before which nobody sees anything. CPU is that of the "
-    "contestant's process; a JVM's has its compiler in it, which counts for less the more events "
+    f"fit into Sequitur's ring waits as rows (`spill()`). The first {FIRST:,} events are there "
+    "before a contestant starts; when it has put them out and is quiet, the others come at once, "
+    "in one transaction. × is by the best set-up of the other: beside one process, Kafka Streams "
+    "with one thread, without caches and with 64 MB of them, and Flink with one slot and a "
+    "checkpoint every 500 and every 100 ms, before which nobody sees anything; beside two "
+    "processes, those with two threads or slots too. The broker runs on the same cores. CPU is "
+    "that of the contestant; a JVM's has its compiler in it, which counts for less the more events "
     "there are.",
     (
         *(Column(each.title, name) for name, each in CONTESTANTS.items()),
         *(Column(f"× {title}", "ours", 2, over=names) for title, names in OTHERS.items()),
-        *(Column(f"CPU: {each.title}", f"{name}_cpu", 1) for name, each in CONTESTANTS.items()),
+        *(
+            Column(f"two processes × {title}", "ours2", 2, over=names)
+            for title, names in ON_TWO.items()
+        ),
+        *(Column(f"CPU: {CONTESTANTS[name].title}", f"{name}_cpu", 1) for name in CPU),
     ),
     run,
-)  # fmt: skip
+)

@@ -39,8 +39,8 @@ def test_it_goes_on_where_it_was_ended(measured: list[tuple[str, int]]) -> None:
     bench = _bench(_result("1000", *kept, void))
     samples = list(grid.run(bench))
     assert samples[:2] == kept
-    assert len(samples) == 2 * (2 + len(rest))
-    assert [name for name, _ in measured[:2]] == ["limit", "ours"]
+    assert len(samples) == 3 * (2 + len(rest))
+    assert [name for name, _ in measured[:3]] == ["ours2", "limit", "ours"]
     bench.results["grid"].samples, measured[:] = samples, []
     bench.turn = 1
     assert len(list(grid.run(bench))) == len(measured) == len(samples)
@@ -49,7 +49,7 @@ def test_it_goes_on_where_it_was_ended(measured: list[tuple[str, int]]) -> None:
 def test_figures_of_other_events_are_not_taken_over(measured: list[tuple[str, int]]) -> None:
     first, *_ = grid.cells(1000)
     list(grid.run(_bench(_result("999", Sample(first, {"ours": 2.0})))))
-    assert len(measured) == 24
+    assert len(measured) == 36
 
 
 def test_the_worst_cell_is_by_the_best_of_the_others() -> None:

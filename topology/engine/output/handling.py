@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from types import GeneratorType
 from typing import Any
 
@@ -49,8 +49,6 @@ Emitted = tuple[dict[str, list[Out]], str, Out]
 """Which of the unit's outputs a message goes to, its topic, its record."""
 _PLAIN = frozenset((GeneratorType, list, tuple))
 """What handlers return, nearly always."""
-_END: Any = object()
-"""A handler yields no more."""
 NEVER: Mapping[Event, int] = {}
 """No event was retried."""
 
@@ -108,7 +106,7 @@ class Handling:
         view, fail = self.view, self.fail
         more = view.stateful or view.cells or view.paths or view.hops or self.refused
         # What a subclass does otherwise is not known here.
-        write = self.write if more or self.__class__ is not Handling else self.write_one
+        write = self.write if more or self.__class__ is not Handling else self.writes_one()
         handler, accepts = view.handler, view.accepts
         if view.cells:
             handler = self.with_cells
@@ -177,62 +175,54 @@ class Handling:
         self.live_cells = Cells(self.stored, stream, self.cells.setdefault(stream, {}))
         return self.view.handler(event, state, self.live_cells)
 
-    def write_one(self, event: Event, items: Any) -> None:
+    def writes_one(self) -> Callable[[Event, Any], None]:
         """`write` of a view whose handlers yield one thing most often, of which there is little to
         find out: a row change, or a message with the event's own key to a topic that is known."""
-        message = event.message
-        if items.__class__ not in _PLAIN or message.headers:
-            self.write(event, items)
-            return
-        items = iter(items)
-        first = next(items, _END)
-        kind = first.__class__
-        if kind is Emit:
-            topic, key, value = first.topic, first.key, first.value
-            if (
-                key is message.key and key is not None and value.__class__ is bytes
-                and topic in self.topics and not first.headers and self.view.of.keyed
-                and len(key) + len(value) <= OUTPUT_LIMIT
-            ):  # fmt: skip
-                colocated, out = self.unit.colocated, (key, value, self.unit.now, NO_HEADERS)
-                following = next(items, _END)
-                if following is _END:
-                    colocated[topic].append(out)
-                    self.sent.append((topic, out, self.view.name, event.stream, event.sequence))
-                else:
-                    self._write(event, chain((following,), items), [], [(colocated, topic, out)])
+        unit, topics, name, write = self.unit, self.topics, self.view.name, self.write
+        colocated, now, sent, keyed = unit.colocated, unit.now, self.sent.append, self.view.of.keyed
+
+        def write_one(event: Event, items: Any) -> None:
+            message = event.message
+            if items.__class__ not in _PLAIN or message.headers:
+                write(event, items)
                 return
-        elif kind is Upsert or kind is Delete:
-            check_change(first)
-            following = next(items, _END)
-            if following is _END:
-                self.context = NO_HEADERS
-                self.emit_changes(event, [first])
-            else:
-                self._write(event, chain((following,), items), [first], [])
-            return
-        elif first is _END:
-            return
-        self._write(event, chain((first,), items), [], [])
+            if items.__class__ is not GeneratorType:
+                items = iter(items)
+            # The handler goes on behind the first, to its end most often.
+            found = tuple(islice(items, 2))
+            if len(found) == 1:
+                first = found[0]
+                if first.__class__ is Emit:
+                    key, value, topic = first.key, first.value, first.topic
+                    if (
+                        keyed and key is message.key and key is not None
+                        and value.__class__ is bytes and topic in topics and not first.headers
+                        and len(key) + len(value) <= OUTPUT_LIMIT
+                    ):  # fmt: skip
+                        out: Out = (key, value, now, NO_HEADERS)
+                        colocated[topic].append(out)
+                        sent((topic, out, name, event.stream, event.sequence))
+                        return
+                elif first.__class__ is Upsert or first.__class__ is Delete:
+                    check_change(first)
+                    self.context = NO_HEADERS
+                    self.emit_changes(event, [first])
+                    return
+            if found:
+                write(event, chain(found, items))
+
+        return write_one
 
     def write(self, event: Event, items: Iterable[Any]) -> None:
         """Take over what the handler yields for one event, all of it or nothing."""
-        self._write(event, items, [], [])
-
-    def _write(
-        self,
-        event: Event,
-        items: Iterable[Any],
-        changes: list[Upsert | Delete],
-        emits: list[Emitted],
-    ) -> None:
-        """changes, emits: what the handler yielded before the items."""
+        changes: list[Upsert | Delete] = []
+        emits: list[Emitted] = []
         if items.__class__ not in _PLAIN and items.__class__ is not chain:
             items = each_of(items)
         self.context = trace_context(came) if (came := event.message.headers) else NO_HEADERS
         if self.named:
             self.named = set()
-        few, size = FEW - len(changes) - len(emits), 0
+        few, size = FEW, 0
         unrouted: list[Event] = []
         late: str | None = None
         if self.paths:
