@@ -56,7 +56,7 @@ class _Trial(Handling):
     def take(self, events: Iterable[Event], done: list[Event]) -> None:
         """Handle events. Raises what a handler raises, and HandlerError."""
         view = self.view
-        write = self.write if view.paths or view.hops else self.write_one
+        write = self.write if view.paths or view.hops else self.writes_one()
         handler, accepts = view.handler, view.accepts
         live: dict[str, dict[str, Any]] = {}
         cells: dict[str, Cells] = {}
