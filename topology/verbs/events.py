@@ -24,6 +24,7 @@ from topology.verbs.steps import (
     Verb,
     checked_columns,
     checked_function,
+    fields_read,
     fused,
     named,
     reader,
@@ -53,6 +54,7 @@ class Events(Generic[T]):
     _steps: tuple[Step, ...] = ()
     _within: Within | None = None
     _frozen: bool = False
+    _fields: tuple[str, ...] | None = None
 
     def filter(self, predicate: Callable[[T], object]) -> "Events[T]":
         """Leave out the events that are not meant.
@@ -242,7 +244,7 @@ class Events(Generic[T]):
     def _input(self) -> Input:
         return Input(
             self._graph, self._source, self._read, self._time, self._steps, self._within,
-            self._frozen,
+            self._frozen, self._fields,
         )  # fmt: skip
 
     def _with(self, verb: Verb, function: Callable[[T], Any]) -> "Events[Any]":
@@ -286,4 +288,5 @@ def events(
     if time is not None:
         checked_function("events(time", time)
     frozen = getattr(getattr(of, "__dataclass_params__", None), "frozen", False)
-    return Events(topology, source, reader("events", of), time, _frozen=frozen)
+    read = reader("events", of)
+    return Events(topology, source, read, time, _frozen=frozen, _fields=fields_read(of))

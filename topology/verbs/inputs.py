@@ -9,6 +9,7 @@ from topology.declaration.source import Source
 from topology.declaration.starts import First
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
+from topology.inspectors.lazy import LazyJson
 from topology.model.changes import Emit, each_of
 from topology.model.errors import DeclarationError, HandlerError
 from topology.model.event import Draft, Event, event_of
@@ -116,7 +117,8 @@ class Input:
     """What verbs take: content, read, with its time, and the steps so far.
 
     source: that it comes from. within: the view in whose unit they run, None for a view of theirs.
-    frozen: whether what `read` makes cannot be changed, so that views may share it.
+    frozen: whether what `read` makes cannot be changed, so that views may share it. fields: all
+    that `read` reads of content, None where that is not known.
     """
 
     graph: Topology
@@ -126,6 +128,16 @@ class Input:
     steps: tuple[Step, ...]
     within: Within | None = None
     frozen: bool = False
+    fields: tuple[str, ...] | None = None
+
+    def needed(self, content: Any) -> Any:
+        """What is kept of content that was read, so that `read` makes the same of it again."""
+        if self.fields is None:
+            return content
+        whole = content.value if content.__class__ is LazyJson else content
+        if whole.__class__ is not dict:
+            return content
+        return {name: whole[name] for name in self.fields if name in whole}
 
     def taken(self, event: Event) -> tuple[Any, int]:
         """(an event's content, read; its time in ms, 0 where nobody says).

@@ -212,9 +212,7 @@ class _Key:
         for which, index in (("todo", self.rows), ("again", self.open)):
             low, high = self.state.pop(which, (LAST, LAST))
             rows = index.since([low]) if low < high else iter(())
-            for at, row in list(islice(rows, room + 1)):
-                if at >= high:
-                    break
+            for at, row in list(islice(_before(rows, high), room + 1)):
                 if not room:
                     self.state[which] = [at, high]
                     self.taken.more = True
@@ -271,7 +269,7 @@ class _Key:
         todo = self.state.get("todo")
         end = self.kept if todo is None else min(self.kept, todo[0])
         old = self.rows.since([-LAST]) if "rows" in self.cells else iter(())
-        for entry in list(takewhile(lambda entry: entry[0] < end, islice(old, DROPPED))):
+        for entry in list(islice(_before(old, end), DROPPED)):
             self.rows.remove(entry)
             del self.cells[f"row {entry[1]}"]
             self.taken.dropped.append(entry[1])
@@ -292,3 +290,8 @@ class _Key:
     @staticmethod
     def _valid(entries: Iterator[Item]) -> Iterator[Item]:
         return (entry for entry in entries if entry[3])
+
+
+def _before(entries: Iterator[Item], end: int) -> Iterator[Item]:
+    """The first entries, whose time, or sequence, is below `end`."""
+    return takewhile(lambda entry: entry[0] < end, entries)

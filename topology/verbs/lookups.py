@@ -98,7 +98,7 @@ def latest(given: Input, name: str, options: ViewOptions) -> Latest[Any]:
         if order.counts:
             missing = missing_before(state, event.sequence, order.step, first)
         there = any(True for _ in run(content))
-        item = [event.sequence, time, missing, event.content if there else None]
+        item = [event.sequence, time, missing, given.needed(event.content) if there else None]
         return [Emit(topic, event.stream, encoded("right", [item])) for topic in found._topics]
 
     declare(given.graph, name, given.source, named(send, given.steps, "latest"), options)
@@ -153,8 +153,9 @@ def _send_left(
         for number, value in enumerate(run(content)):
             to = event.stream if key is None else key_text(key(value), "lookup(key=…)")
             looks.setdefault(to, []).append([number, at.at(value, time)])
+        kept = given.needed(event.content) if looks else None
         return [
-            Emit(topic, to, encoded("left", [[event.sequence, time, numbers, event.content]]))
+            Emit(topic, to, encoded("left", [[event.sequence, time, numbers, kept]]))
             for to, numbers in looks.items()
         ]
 

@@ -13,7 +13,10 @@ from typing import Any
 Cells = MutableMapping[str, Any]
 Entry = list[Any]
 MOST = 32
-"""Entries of a node."""
+"""Entries of a node.
+
+They are found by lists of their first two values: a list sorts right before those that begin so.
+"""
 
 
 class SortedCells:
@@ -33,7 +36,7 @@ class SortedCells:
             self._cells[self._name] = [0, 1, 0]
             self._cells[f"{self._name} 0"] = []
         path, leaf = self._path(entry)
-        at = bisect_left(leaf, entry[:2], key=_two)
+        at = bisect_left(leaf, entry[:2])
         if at < len(leaf) and leaf[at][:2] == entry[:2]:
             leaf[at] = entry
             return
@@ -45,7 +48,7 @@ class SortedCells:
     def remove(self, entry: Entry) -> None:
         """Take out an entry that is there."""
         path, leaf = self._path(entry)
-        del leaf[bisect_left(leaf, entry[:2], key=_two)]
+        del leaf[bisect_left(leaf, entry[:2])]
         below = leaf
         while path and not below:
             below, child = path.pop()
@@ -72,17 +75,17 @@ class SortedCells:
     def _since(self, number: int, height: int, start: Entry) -> Iterator[Entry]:
         node = self._cells.get(f"{self._name} {number}", ())
         if not height:
-            yield from node[bisect_left(node, start, key=_two) :]
+            yield from node[bisect_left(node, start) :]
             return
-        for _, child in node[max(0, bisect_right(node, start, key=_first) - 1) :]:
+        for _, child in node[max(0, bisect_right(node, [start, _HIGH]) - 1) :]:
             yield from self._since(child, height - 1, start)
 
     def _below(self, number: int, height: int, end: Entry) -> Iterator[Entry]:
         node = self._cells.get(f"{self._name} {number}", ())
         if not height:
-            yield from reversed(node[: bisect_left(node, end, key=_two)])
+            yield from reversed(node[: bisect_left(node, end)])
             return
-        for _, child in reversed(node[: bisect_left(node, end, key=_first)]):
+        for _, child in reversed(node[: bisect_left(node, [end])]):
             yield from self._below(child, height - 1, end)
 
     def _path(self, entry: Entry) -> tuple[list[tuple[list[Entry], int]], list[Entry]]:
@@ -91,7 +94,7 @@ class SortedCells:
         path: list[tuple[list[Entry], int]] = []
         for _ in range(height):
             node = self._cells[f"{self._name} {number}"]
-            child = max(0, bisect_right(node, entry[:2], key=_first) - 1)
+            child = max(0, bisect_right(node, [entry[:2], _HIGH]) - 1)
             path.append((node, child))
             number = node[child][1]
         return path, self._cells[f"{self._name} {number}"]
@@ -118,15 +121,8 @@ class SortedCells:
 
 
 _EMPTY = (0, 0, -1)
-
-
-def _two(entry: Entry) -> Entry:
-    return entry[:2]
-
-
-def _first(child: Entry) -> Entry:
-    found: Entry = child[0]
-    return found
+_HIGH = 2**63
+"""Above all numbers of nodes."""
 
 
 def _least(node: list[Entry]) -> Entry:

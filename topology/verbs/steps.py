@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from itertools import chain, islice
 from typing import Any, Literal
 
@@ -67,6 +68,19 @@ def reader(what: str, of: Any) -> Callable[[Any], Any]:
         raise DeclarationError(
             f"{what}(of={of!r}): no type that content is read into: {error}"
         ) from None
+
+
+def fields_read(of: Any) -> tuple[str, ...] | None:
+    """All that `reader` reads of content, by name; None where that is not known: it may be all."""
+    schema: Any = TypeAdapter(of).core_schema if is_dataclass(of) else {}
+    inner = schema.get("schema", {})
+    settings = {*schema.get("config", {}), *inner} & {"extra_fields_behavior", "extra_behavior"}
+    if schema.get("type") != "dataclass" or inner["type"] != "dataclass-args" or settings:
+        return None
+    fields = inner["fields"]
+    if any("validation_alias" in field for field in fields):
+        return None
+    return tuple(field["name"] for field in fields)
 
 
 def checked_function(what: str, function: object) -> None:

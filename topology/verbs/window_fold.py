@@ -19,7 +19,7 @@ EVER = 2**62
 """The end of what no time ends."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Folded(Generic[R]):
     """A window as an event leaves it.
 
@@ -75,51 +75,57 @@ class WindowFold:
         changed: dict[str, None] = {}
         gone: list[Folded[Any]] = []
         beyond: str | None = None
-        takers: list[tuple[int, int]] = [(0, EVER)] if self.windows is None else []
-        if self.windows is not None and not self.windows.merging:
-            takers = self.windows.of(time) if values or missing else []
-        elif self.windows is not None and values:
-            takers = self.windows.of(time)
+        split, aggregate, keep = self.windows, self.aggregate, self.keep
+        merging = split is not None and split.merging
+        takers: Iterable[tuple[int, int]] = ()
+        if split is None:
+            takers = ((0, EVER),)
+        elif not merging:
+            if values or missing:
+                takers = split.of(time)
+        elif values:
+            takers = split.of(time)
             if time < state.get("gone", -EVER):
                 # It might have been in a session that is kept no more.
-                takers, beyond = [], str(time)
-        elif missing and windows and self.windows is not None:
+                takers, beyond = (), str(time)
+        elif missing and windows:
             # What the verbs have left out makes no session, and makes none longer.
             near = max([*_touching(windows, time, time + 1)] or map(int, windows))
-            takers = [(near, windows[str(near)][0])]
+            takers = ((near, windows[str(near)][0]),)
         for start, end in takers:
-            if values and self.windows is not None and self.windows.merging:
+            if merging and values:
                 start, end, merged = self._merge(windows, start, end)
                 gone += merged
             key = str(start)
             if key not in windows:
-                if end + self.keep <= before:
+                if end + keep <= before:
                     beyond = (beyond or key) if values else None
                     continue
-                windows[key] = [end, self.aggregate.start(), 0]
+                windows[key] = [end, aggregate.start(), 0]
             window = windows[key]
             for value in values:
-                window[1] = self.aggregate.add(window[1], value)
+                window[1] = aggregate.add(window[1], value)
             window[2] += missing
             changed[key] = None
         if missing and not changed:
             state["missing"] = missing  # the next window that is kept has them
-        clock = state["clock"] = max(before, time)
-        reached = EVER if closes else clock
+        clock = state["clock"] = time if time > before else before
+        reached, over = EVER if closes else clock, list[str]()
         if reached > before:
             for key, window in windows.items():
-                if before < window[0] <= reached:
+                end = window[0]
+                if before < end <= reached:
                     changed[key] = None
+                if end + keep <= clock:
+                    over.append(key)
         rows: list[Folded[Any]] = []
         for key in changed if len(changed) < 2 else sorted(changed, key=int):
             end, kept, lost = windows[key]
-            result = self.aggregate.result(kept)
-            rows.append(Folded(int(key), end, result, end <= reached, lost))
-        if clock > before:
-            for key in [key for key, window in windows.items() if window[0] + self.keep <= clock]:
-                if self.windows is not None and self.windows.merging:
-                    state["gone"] = max(state.get("gone", -EVER), windows[key][0])
-                del windows[key]
+            rows.append(Folded(int(key), end, aggregate.result(kept), end <= reached, lost))
+        for key in over if clock > before else ():
+            if merging:
+                state["gone"] = max(state.get("gone", -EVER), windows[key][0])
+            del windows[key]
         if gone:
             stay = {row.start for row in rows}
             rows = [*(each for each in gone if each.start not in stay), *rows]

@@ -5,7 +5,7 @@ Times are in milliseconds since 1970 here; users give seconds, or datetimes.
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -55,6 +55,8 @@ class Hopping:
     def of(self, time: int) -> list[tuple[int, int]]:
         """(start, end) of each window that has this time, the earliest first."""
         last = time - (time - self.offset) % self.every
+        if self.every == self.size:
+            return [(last, last + self.size)]
         starts = range(last, time - self.size, -self.every)
         return [(start, start + self.size) for start in reversed(starts)]
 
@@ -75,6 +77,7 @@ class Session:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def tumbling(size: float, offset: float = 0) -> Windows:
@@ -132,8 +135,7 @@ def milliseconds_of(time: Any) -> int:
             raise HandlerError(
                 f"the time {time} has no time zone, so that no moment is meant: add one in time=…"
             )
-        since = time - _EPOCH
-        found = since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
+        found = (time - _EPOCH) // _MILLISECOND
         if _FIRST * 1000 <= found < _LAST * 1000:
             return found
     if isinstance(time, bool) or not isinstance(time, int | float) or not _FIRST <= time < _LAST:

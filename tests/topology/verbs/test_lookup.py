@@ -1,13 +1,16 @@
 """Lookups: rows that are right whatever the order of arrival, and in the end final."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from tests.topology.verbs.lookup_model import (
     Body,
@@ -334,6 +337,59 @@ def test_content_that_json_does_not_give_back_fails_its_event() -> None:
     driver.pipe("moves", {})
     assert (driver.counts("x-left").failed, driver.counts("right").failed) == (1, 1)
     assert "JSON" in driver.read_json("flights.errors")[0]["error"]
+
+
+@dataclass
+class Seen:
+    """A type of which content is read by name."""
+
+    n: int
+    at: datetime | None = None
+
+
+@dataclass
+class Spelt:
+    n: Annotated[int, Field(alias="number")]
+
+
+@dataclass
+class Open:
+    __pydantic_config__ = ConfigDict(extra="allow")
+    n: int
+
+
+class Model(BaseModel):
+    n: int
+
+
+@pytest.mark.parametrize(
+    ("of", "body", "kept"),
+    [
+        (Seen, {"id": "a", "n": 1, "more": [2]}, {"n": 1}),
+        (Spelt, {"id": "a", "n": 1, "number": 2}, None),
+        (Open, {"id": "a", "n": 1, "more": 2}, None),
+        (Model, {"id": "a", "n": 1, "more": 2}, None),
+        (None, {"id": "a", "n": 1, "more": 2}, None),
+    ],
+)
+def test_of_content_a_lookup_keeps_what_its_type_reads(of: Any, body: Body, kept: Any) -> None:
+    """kept: None for all of it, as the type may read it."""
+    graph = Topology("t")
+    made: list[Any] = []
+    both = events(
+        graph, graph.source("in", inspector=Inspector("id", "n")), of=of, time=lambda _: 1
+    )
+    looked = both.lookup(
+        both.latest(name="right"), at=as_of_time(keep=1, wait=0),
+        merge=lambda left, right: made.append((left, right)), name="x",
+    )  # fmt: skip
+    looked.to_rows("rows", {"value": lambda value: value})
+    driver = TopologyTestDriver(graph)
+    driver.pipe("in", body)
+    sent = [orjson.loads(record.value or b"") for record in driver.read("t.x.by-key")]
+    assert [items[-1] for _, (items,) in sent[:2]] == [body if kept is None else kept] * 2
+    read = body if of is None else TypeAdapter(of).validate_python(body)
+    assert made[-1] == (read, read)
 
 
 def test_describe_shows_the_hops_and_spark_refuses_them() -> None:

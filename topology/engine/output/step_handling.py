@@ -55,7 +55,8 @@ class _Trial(Handling):
 
     def take(self, events: Iterable[Event], done: list[Event]) -> None:
         """Handle events. Raises what a handler raises, and HandlerError."""
-        view, write = self.view, self.write
+        view = self.view
+        write = self.write if view.paths or view.hops else self.writes_one()
         handler, accepts = view.handler, view.accepts
         live: dict[str, dict[str, Any]] = {}
         cells: dict[str, Cells] = {}
