@@ -49,7 +49,7 @@ def test_a_killed_broker_and_a_compacted_changelog_change_nothing(
         soak.fill(Workload(work.messages[:-REST], work.totals))
         soak.start("a")
         soak.ready("a")
-        let_work(soak, 7_000, 240)
+        let_work(soak, 7_000, 30)
         own_broker.kill()
         # A worker without a broker ends when it is told to, and nothing of its step is kept.
         assert soak.stop("a") == 0
@@ -61,7 +61,7 @@ def test_a_killed_broker_and_a_compacted_changelog_change_nothing(
         soak.compact()
         soak.start("a")
         soak.ready("a")
-        let_work(soak, 7_000, 240)
+        let_work(soak, 7_000, 30)
         own_broker.kill()
         own_broker.start()
         let_work(soak, len(work.messages), 20)

@@ -81,7 +81,7 @@ def test_a_worker_that_was_taken_for_dead_writes_nothing_when_it_wakes(
     soak.fill(work)
     soak.start("a")
     soak.ready("a")
-    let_work(soak, len(work.messages) // 4, 240)
+    let_work(soak, len(work.messages) // 4, 30)
     soak.pause("a")
     soak.start("b")
     soak.ready("b")  # it has all partitions, and works on

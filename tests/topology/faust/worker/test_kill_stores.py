@@ -63,7 +63,7 @@ def test_a_zombie_changes_nothing_of_what_the_new_owner_has_on_the_server(
     soak.fill(work)
     soak.start("a")
     soak.ready("a")
-    let_work(soak, len(work.messages) // 4, 240)
+    let_work(soak, len(work.messages) // 4, 30)
     soak.pause("a")
     soak.start("b")
     soak.ready("b")  # it has all partitions, and works on
@@ -86,7 +86,7 @@ def test_a_server_that_crashes_is_waited_for_and_then_caught_up(
     soak.start("a")
     soak.ready("a")
     for first in (part, 2 * part):
-        let_work(soak, part // 2, 240)
+        let_work(soak, part // 2, 30)
         server.kill()
         # So that there is something left to do, however fast the worker is.
         soak.send(work.messages[first : first + part] if first == part else work.messages[first:])
