@@ -13,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
+import stores.kafka_transactions  # noqa: F401  # one that failed says why
 from topology.model.ending import wait_for_stop
 
 MetadataRequest.__init__.__defaults__ = (None, False)

@@ -44,6 +44,8 @@ from topology.model.counts import decode_counts
 
 SESSION = 6
 """Seconds after which the group takes a worker for dead."""
+_TOLD = 20_000
+"""Bytes of the log of a worker that ended by itself that an error quotes."""
 
 
 @dataclass
@@ -328,7 +330,8 @@ class Soak:
         for name, worker in list(self.workers.items()):
             if worker.poll() is not None:
                 if b"Worker ready" in self.said(name):
-                    raise RuntimeError(f"worker {name} ended with {worker.returncode}; see its log")
+                    said = self.said(name)[-_TOLD:].decode(errors="replace")
+                    raise RuntimeError(f"worker {name} ended with {worker.returncode}:\n{said}")
                 self.kill(name)
                 self.start(name)
 

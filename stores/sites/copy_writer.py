@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
-    IllegalOperation,
     InvalidTimestampError,
     MessageSizeTooLargeError,
     ProducerFenced,
@@ -32,8 +31,8 @@ REFUSED = (MessageSizeTooLargeError, RecordTooLargeError, InvalidTimestampError)
 _BATCH, _LARGEST = 1 << 19, 256 << 20
 _NOTHING = object()
 """Instead of no content: aiokafka sends no message that has neither key nor content."""
-SHUT_OUT = (ProducerFenced, IllegalOperation)
-"""Another writer has started; the second one where it did before anything was sent."""
+SHUT_OUT = ProducerFenced
+"""Another writer has started."""
 
 
 class Copy(NamedTuple):
