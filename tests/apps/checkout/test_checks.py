@@ -43,8 +43,12 @@ def test_other_lines_are_not_taken_for_it(line: str) -> None:
     ],
 )
 def test_the_status_is_that_of_all_checks(
-    outcomes: list[Outcome], status: int, capsys: pytest.CaptureFixture[str]
+    outcomes: list[Outcome],
+    status: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(chromium, "browser_file", lambda: Path("/usr/bin/chromium"))
     assert _report(outcomes, fast=False) == status
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == outcomes[-1].closing
