@@ -1,4 +1,4 @@
-"""A fold by key on the real broker: right over kills, between its views too."""
+"""Folds by key on the real broker, of events and of what a handler sends: right over kills."""
 
 import signal
 from collections import Counter
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.integration
 
 APP = """
 import os
-from topology import Inspector, Topology
+from topology import Emit, Inspector, Topology
 from topology.faust import compile
-from topology.verbs import count, events, tumbling
+from topology.verbs import count, emitted, events, tumbling
 
 prefix = os.environ["PREFIX"]
 topology = Topology(prefix)
@@ -27,6 +27,16 @@ source = topology.source(
 moves = events(topology, source, time=lambda move: move["time"])
 hours = moves.by(lambda move: move["origin"]).window(tumbling(3600))
 hours.fold(count(), name="hours").to_rows("hours")
+
+@topology.view("legs", of=source)
+def legs(event, state):
+    origin = event.content["origin"]
+    if "from" in state:
+        yield Emit("leg", event.stream, [state["from"], origin])
+    state["from"] = origin
+
+leg = emitted(topology, "legs", "leg")
+leg.by("-".join).fold(count(), name="pairs").to_rows("pairs")
 app = compile(topology, group=prefix, session_timeout=60)
 """
 HOUR = 3600
@@ -40,6 +50,14 @@ def said(worker: Worker) -> dict[tuple[str, str], int]:
             key = change["key"]
             rows[key["key"], key["start"][:13]] = change["values"]["value"]
     return rows
+
+
+def pairs(worker: Worker) -> dict[str, int]:
+    return {
+        change["key"]["key"]: change["values"]["value"]
+        for record in worker.records("pairs")
+        for change in orjson.loads(record.value() or b"")["changes"]
+    }
 
 
 def said_more(worker: Worker, before: int) -> bool:
@@ -71,6 +89,14 @@ def test_a_fold_by_key_counts_each_event_once_over_kills(worker: Worker, guarant
             worker.start(SEQUITUR_GUARANTEE=guarantee)
     worker.wait_until(lambda: sum(said(worker).values()) >= len(moves))
     assert said(worker) == wanted
+    origins = {(move["tail"], move["number"]): move["origin"] for move in moves}
+    legs = Counter(
+        f"{origins[tail, number - 1]}-{origin}"
+        for (tail, number), origin in origins.items()
+        if number > 1
+    )
+    worker.wait_until(lambda: sum(pairs(worker).values()) >= legs.total())
+    assert pairs(worker) == legs
     # The rows are there before offsets are committed.
     worker.wait_until(lambda: worker.run("audit", SEQUITUR_GUARANTEE=guarantee).returncode == 0)
     explained = worker.run("explain", "JFK", "--view", "hours", SEQUITUR_GUARANTEE=guarantee)

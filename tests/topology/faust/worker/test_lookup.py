@@ -9,7 +9,9 @@ import orjson
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
+from sequitur.local.ports import free_port
 from tests.conftest import make_topics
+from tests.topology.faust.worker.test_queries import asked
 from tests.topology.faust.worker_process import Worker
 from tests.topology.verbs.lookup_model import Body, Row, expected, move, report, windy_of
 
@@ -68,6 +70,15 @@ def windy(worker: Worker) -> dict[str, tuple[int, int]]:
     return rows
 
 
+def answered(port: int, origin: str) -> dict[tuple[str, int], Row]:
+    """The rows of an airport as the worker has them."""
+    rows = asked(port, "flown", origin, limit="1000")[1].get("rows", ())
+    return {
+        (row["stream"], row["sequence"]): (row["value"]["wind"], row["missing"], row["final"])
+        for row in rows
+    }
+
+
 def said_more(worker: Worker, before: int) -> bool:
     return worker.count("flown.by-key") > before
 
@@ -87,7 +98,9 @@ def test_a_lookup_finds_what_merge_asof_finds_over_kills(worker: Worker, guarant
     arrived = [body for body in bodies for _ in range(1 + (chance.random() < 0.1))]
     chance.shuffle(arrived)
     make_topics(worker.broker, NewTopic(f"{worker.prefix}.weather", 2, 1))
-    worker.start(SEQUITUR_GUARANTEE=guarantee)
+    port = free_port()
+    settings = {"SEQUITUR_GUARANTEE": guarantee, "SEQUITUR_QUERIES": str(port)}
+    worker.start(**settings)
     third = len(arrived) // 3
     for at in (0, third, 2 * third):
         before = worker.count("flown.by-key")
@@ -99,9 +112,15 @@ def test_a_lookup_finds_what_merge_asof_finds_over_kills(worker: Worker, guarant
         worker.wait_until(partial(said_more, worker, before))
         if at:
             worker.end(signal.SIGKILL)
-            worker.start(SEQUITUR_GUARANTEE=guarantee)
+            worker.start(**settings)
     worker.wait_until(lambda: said(worker) == wanted)
     worker.wait_until(lambda: windy(worker) == windy_of(wanted, bodies))
+    wanted_there = {
+        (body["tail"], body["number"]): wanted[body["tail"], body["number"]]
+        for body in bodies
+        if body.get("tail") and body["origin"] == "JFK"
+    }
+    worker.wait_until(lambda: answered(port, "JFK") == wanted_there)
     # The rows are there before what ends a wait has waited, and before offsets are committed.
     worker.wait_until(lambda: worker.run("audit", SEQUITUR_GUARANTEE=guarantee).returncode == 0)
     explained = worker.run("explain", "JFK", "--view", "flown", SEQUITUR_GUARANTEE=guarantee)
