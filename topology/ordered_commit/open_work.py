@@ -152,15 +152,22 @@ class OpenWork:
             self.counts.paused += 1
 
     def reached(self, position: int) -> None:
-        """The reader is at `position`: what lies before it and did not arrive is no event."""
-        self._progress.reach(position)
+        """The reader is at `position`: what lies before it and did not arrive is no event.
+
+        Once the partition is revoked, what is read was left out, and is for who has it next.
+        """
+        if not self._revoked:
+            self._progress.reach(position)
 
     def lost(self, first: int, end: int) -> int:
         """Retention has eaten the offsets from `first` up to before `end`.
 
         Returns:
-            How many of them were neither done nor in hand: log it. They are counted and passed.
+            How many of them were neither done nor in hand: log it. They are counted and passed, but
+            for what is lost once the partition is revoked: who has it next tells of that.
         """
+        if self._revoked:
+            return 0
         lost = self._progress.lose(first, end)
         self.counts.lost += lost
         return lost

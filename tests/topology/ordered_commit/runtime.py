@@ -225,8 +225,12 @@ class Runtime:
             for event in grant.events:
                 assert event.offset not in self.commits, "committed twice"
                 self.commits.append(event.offset)
-        self.position, self.ranges = position, done.encode()
         self.in_unit = []
+        self._note(position, done)
+
+    def _note(self, position: int, done: OffsetRanges) -> None:
+        """So far it is durably done."""
+        self.position, self.ranges = position, done.encode()
         for offset in self.log:
             is_done = offset < position or offset in done
             assert is_done == (offset in self.commits or offset in self.lost), offset
@@ -268,8 +272,15 @@ class Runtime:
                 self.core.ended(grant, self.now)
         self.unsettled.clear()
         self.staged.clear()
-        self.in_unit = []
         assert self.core.next(self.now) is None
+        # The reader goes on for a while, and a unit may still say how far it is.
+        for offset in [offset for offset in self.log if offset >= self.fed]:
+            assert not self.core.arrive(offset, self.log[offset].stream, "kind", 1, self.now)
+        self.core.reached(self.end)
+        assert self.core.lost(self.position, self.end + 1) == 0
+        if not self.in_unit:
+            self._note(*self.core.progress())
+        self.in_unit = []
         self.core = self._build(self.core.still_running)
 
     def eat(self, upto: int) -> None:

@@ -3,7 +3,7 @@
 import itertools
 
 from tests.topology.ordered_commit.driven import Driven
-from topology.ordered_commit import CommitRules, FailureOutcome, OrderedCommit
+from topology.ordered_commit import CommitRules, FailureOutcome, OffsetRanges, OrderedCommit
 
 RULES = CommitRules(order="arrival")
 
@@ -49,6 +49,16 @@ def test_after_revocation_all_open_grants_are_old() -> None:
     assert not driven.core.finished(grants[0], None, 1, 0.0)
     assert driven.core.take_commits(0.0) == []
     assert not driven.core.poll(1e9)
+
+
+def test_what_is_read_after_revocation_is_for_who_has_the_partition_next() -> None:
+    driven = Driven()
+    driven.core.revoke()
+    assert not driven.core.arrive(0, "a", "kind", 1, 0.0)
+    driven.core.reached(1)
+    assert driven.core.lost(1, 9) == 0
+    assert driven.core.progress() == (0, OffsetRanges())
+    assert driven.core.position == 0
 
 
 def test_a_partition_that_comes_back_waits_for_the_attempts_of_its_earlier_run() -> None:
