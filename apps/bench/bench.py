@@ -191,11 +191,11 @@ class Run:
         began, else when the first can be read. Raises Stalled."""
         return watch(self.cluster, self._ends(), records, self.cpu, self.check, since=since)
 
-    def watch_input(self, records: int, held: float = 0.0) -> Timing:
+    def watch_input(self, records: int, held: float, since: Look) -> Timing:
         """Wait until all input is committed and nothing comes of it any more. Raises Stalled.
 
-        records: of the input, which is what the rate is then of. held: seconds for which it may be
-        held back.
+        records: of the input behind `since`, which is what the rate is then of. held: seconds for
+        which it may be held back. since: the look with which it began.
         """
         job = self.job
 
@@ -203,7 +203,7 @@ class Run:
             return self.cluster.lag(job.group, job.input, job.partitions) == 0
 
         quiet = QUIET + held
-        return watch(self.cluster, self._ends(), records, self.cpu, self.check, done, quiet)
+        return watch(self.cluster, self._ends(), records, self.cpu, self.check, done, quiet, since)
 
     def audit(self, ends: Mapping[str, int], changes: Changes | None = None) -> None:
         """Raise Wrong unless every output holds every stream's events up to its end, in order.

@@ -47,13 +47,16 @@ class Timing:
     cpu: float
 
 
-def timing(looks: Sequence[Look], records: int) -> Timing:
-    """Work it out from looks at outputs that grew to `records` records in the end."""
+def timing(looks: Sequence[Look], records: int, *, behind: bool = False) -> Timing:
+    """Work it out from looks at outputs that grew to `records` records in the end.
+
+    behind: whether these came behind the first look, all of them; whatever was put out before.
+    """
     first = next(look for look in looks if look.offsets)
     final = looks[-1].offsets
     last = next(look for look in looks if look.offsets == final)
     # Transaction markers have offsets too: their share is the same everywhere.
-    steady = records * (final - first.offsets) / final
+    steady = records if behind else records * (final - first.offsets) / final
     if not steady:
         return Timing(first.seconds, last.seconds, records / last.seconds, last.cpu / records * 1e6)
     seconds = last.seconds - first.seconds
@@ -76,8 +79,8 @@ def watch(
 
     cpu: → CPU seconds used by what writes them. check: raises if that has failed. done: whether all
     is worked off, where any number of records may come of `records` inputs, and nothing more has
-    come for `quiet` seconds. since: the first look, taken before, with the seconds of the
-    monotonic clock. Raises Stalled.
+    come for `quiet` seconds; with `since`, `records` are then those behind it. since: the first
+    look, taken before, with the seconds of the monotonic clock. Raises Stalled.
     """
     began = grew = time.monotonic() if since is None else since.seconds
     limit = 300 + records / SLOWEST
@@ -91,7 +94,7 @@ def watch(
             grew = now
         if done is not None:
             if offsets and now - grew > quiet and done():
-                return timing(looks, records)
+                return timing(looks, records, behind=since is not None)
         elif offsets >= records and now - grew > SETTLED:
             return timing(looks, records)
         if now - grew > STALLED or now - began > limit:

@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from rich.console import Console
 
 from bench import machine, report
-from bench.bench import Bench
+from bench.bench import SETTLE, Bench
 from bench.cluster import Cluster
 from bench.engine import broker_of, measure, problems
 from bench.options import Options
 from bench.peers import kafka_streams, quix
 from bench.results import Result, load, save
 from bench.verbs.contestants import ALL
-from bench.verbs.scenarios import GOALS, SCENARIOS
+from bench.verbs.scenarios import FIRST, GOALS, SCENARIOS
 
 
 def run(options: Options, console: Console) -> int:
@@ -51,7 +51,7 @@ def run(options: Options, console: Console) -> int:
     return problems(measured, console)
 
 
-_HEAD = """\
+_HEAD = f"""\
 # Benchmarks of verbs
 
 `scripts/bench verbs` writes this page. It measures [verbs](verbs.md) beside those of Kafka Streams
@@ -64,7 +64,12 @@ departures by aircraft and day, the mean delay of departures by airport and hour
 and the weather at each departure, which is the latest report at or before it. A row is wrong where
 it is not what pandas makes of the same year by `groupby` and `merge_asof`, or missing, or should
 not be there. Records are stamped with the events' own times, reports a millisecond early, so that
-they precede the departures of their minute. A dash: not measured."""
+they precede the departures of their minute. A dash: not measured.
+
+Everybody is counted alike. The first {FIRST:,} movements and the reports up to them are there
+before a contestant starts; when it has put out what comes of them, and was left {SETTLE:.0f} s to
+settle, the others come at once. The rate is that of these movements, from their release to the last
+change of the output, and CPU is that of the contestant in this time, a JVM's compiler included."""
 _TAIL = """\
 ## The peers
 
