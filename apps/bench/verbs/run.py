@@ -66,10 +66,10 @@ it is not what pandas makes of the same year by `groupby` and `merge_asof`, or m
 not be there. Records are stamped with the events' own times, reports a millisecond early, so that
 they precede the departures of their minute. A dash: not measured.
 
-Everybody is counted alike. The first {FIRST:,} movements and the reports up to them are there
-before a contestant starts; when it has put out what comes of them, and was left {SETTLE:.0f} s to
-settle, the others come at once. The rate is that of these movements, from their release to the last
-change of the output, and CPU is that of the contestant in this time, a JVM's compiler included."""
+Everybody is counted alike. The first {FIRST:,} movements, at most a quarter of all, and the
+reports up to them are there before a contestant starts; when it has put out what comes of them, and
+was left {SETTLE:.0f} s to settle, the others come at once. The rate is that of these movements,
+from their release to the last change of the output, and CPU is that of the contestant meanwhile."""
 _TAIL = """\
 ## The peers
 
