@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -157,7 +158,7 @@ def _row_dumps(part: Any) -> bytes:
 
 def _moment_text(value: datetime) -> str:
     if value.__class__ is datetime and value.tzinfo is UTC:
-        return value.isoformat(timespec="microseconds")[:-6] + "Z"
+        return _utc_text(value)
     if value.utcoffset() is None:
         raise RefusedValue(
             f"{value} has no time zone; yield an aware datetime, as in "
@@ -170,6 +171,12 @@ def _moment_text(value: datetime) -> str:
     except OverflowError:
         raise RefusedValue(f"{value} is in UTC outside of the years 1 to 9999") from None
     return utc.isoformat(timespec="microseconds") + "Z"
+
+
+@lru_cache(maxsize=4096)
+def _utc_text(value: datetime) -> str:
+    """That of a moment of UTC: rows of windows have few."""
+    return value.isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def _decimal_text(value: Decimal) -> str:

@@ -63,7 +63,8 @@ def reader(what: str, of: Any) -> Callable[[Any], Any]:
     try:
         if isinstance(of, str):
             raise TypeError("it is a text")
-        return TypeAdapter(of).validate_python
+        # That of the adapter only takes more arguments, and costs as much again.
+        return TypeAdapter(of).validator.validate_python
     except Exception as error:
         raise DeclarationError(
             f"{what}(of={of!r}): no type that content is read into: {error}"

@@ -131,11 +131,12 @@ def milliseconds_of(time: Any) -> int:
     Raises HandlerError for anything but seconds since 1970 and datetimes with a time zone.
     """
     if isinstance(time, datetime):
-        if time.utcoffset() is None:
+        try:
+            found = (time - _EPOCH) // _MILLISECOND
+        except TypeError:
             raise HandlerError(
                 f"the time {time} has no time zone, so that no moment is meant: add one in time=…"
-            )
-        found = (time - _EPOCH) // _MILLISECOND
+            ) from None
         if _FIRST * 1000 <= found < _LAST * 1000:
             return found
     if isinstance(time, bool) or not isinstance(time, int | float) or not _FIRST <= time < _LAST:
