@@ -82,7 +82,7 @@ as each has it by default. All commit exactly once, with one thread or process, 
 - *Quix Streams*: windows with grace that tell every change and end by the time of their own key,
   `join_asof` with 30 days of reports, whatever the windows' grace; commit interval 1 s.
 - This is the best case for both. With more partitions, a re-key lets one run ahead of another, and
-  what is late then has nothing to do with the network. And all input is there beforehand, so that
+  what is late then has nothing to do with the network. And all input comes at once, so that
   both merge the two topics by time: a report that is late for the departures, but not for the
   reports around it, is still found, which it would not be live.
 """

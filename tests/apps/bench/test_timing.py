@@ -26,3 +26,9 @@ def test_where_all_came_at_once_starting_up_counts() -> None:
     found = timing([Look(0.5, 0, 0.0), Look(2.0, 100, 1.0)], 100)
     assert found.rate == pytest.approx(50)
     assert found.cpu == pytest.approx(10_000)
+
+
+def test_records_behind_the_first_look_are_all_counted_whatever_was_put_out_before() -> None:
+    found = timing([Look(0.0, 900, 1.0), Look(2.0, 1000, 2.0)], 500, behind=True)
+    assert found.rate == pytest.approx(250)
+    assert found.cpu == pytest.approx(2000)
