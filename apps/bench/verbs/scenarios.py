@@ -73,7 +73,7 @@ def measure(
         bench.run("exactly_once", outputs=tables, partitions=PARTITION) as run,
         ExitStack() as held,
     ):
-        cluster, weather = bench.cluster, f"{run.job.group}.weather"
+        cluster, weather = bench.cluster, f"{run.job.group}.reports"
         cluster.create({weather: PARTITION})
         early_reports = first * len(flights.reports) // bench.events
         # What is entered last is released first: a report precedes the departures of its minute.
