@@ -69,21 +69,20 @@ def measure(
     """Let one make some tables of one delivery, and compare them with those of pandas."""
     flights, right = STAGE.of(bench.events), STAGE.expected(bench.events, delivery)
     first = min(FIRST, bench.events // 4)
+    moves, reports = flights.moved(delivery), list(flights.reported(delivery))
+    early = first * len(flights.reports) // bench.events
     with (
         bench.run("exactly_once", outputs=tables, partitions=PARTITION) as run,
         ExitStack() as held,
     ):
-        cluster, weather = bench.cluster, f"{run.job.group}.reports"
+        cluster, topic, weather = bench.cluster, run.job.input, f"{run.job.group}.reports"
         cluster.create({weather: PARTITION})
-        early_reports = first * len(flights.reports) // bench.events
-        # What is entered last is released first: a report precedes the departures of its minute.
-        for topic, of, count, early in (
-            (run.job.input, flights.moved, first, 0),
-            (weather, flights.reported, early_reports, 1),
-        ):
-            messages, times = of(delivery), _happened(of(delivery), early)
-            cluster.fill(topic, islice(messages, count), times)
-            held.enter_context(cluster.held_back(topic, messages, times))
+        times = _happened(flights.moved(delivery), 0)
+        cluster.fill(topic, islice(moves, first), times)
+        held.enter_context(cluster.held_back(topic, moves, times))
+        # A report precedes the departures of its minute.
+        of_reports = list(_happened(iter(reports), 1))
+        cluster.fill(weather, reports[:early], of_reports)
         told = {"TOPOLOGY": run.job.group, "WEATHER": weather, "TABLES": ",".join(tables)}
         if delivery.loses:
             told["SKIP"] = str(SKIP)
@@ -91,6 +90,8 @@ def measure(
         run.until(run.has_output, "no output")
         run.ready(1)
         before = run.look()
+        # Not in a transaction: as long as one is open, nobody knows that a report has settled.
+        cluster.fill(weather, reports[early:], of_reports[early:])
         held.close()
         rest = len(flights.moves) - first
         timing = run.watch_input(rest, SKIP if delivery.loses else 0, before)
