@@ -79,6 +79,8 @@ class OwnedPartition:
 
     async def send(self, topic: str, *record: Any, **more: Any) -> None:
         """Send a message in the transaction of what was handed on, until that is lost."""
+        if self.lost:
+            return
         with suppress(ProducerFenced):  # then it cannot be committed either, which says so
             await self._begin()
             self._sent.append(await self._producer.send(topic, *record, **more))
@@ -94,8 +96,9 @@ class OwnedPartition:
         if position != self._told:
             await self._producer.send_offsets_to_transaction({self.at: position}, self._group)
         await asyncio.gather(*self._sent)
+        self._open = False  # from here on it may be committed, whatever comes
         await self._producer.commit_transaction()
-        self._written, self._told, self._sent, self._open = row, position, [], False
+        self._written, self._told, self._sent = row, position, []
 
     async def _begin(self) -> None:
         if not self._open:
