@@ -5,15 +5,22 @@ Whatever the caller does next then raises IllegalOperation ("not in transaction"
 AssertionError ("invalid state transition"): no KafkaErrors, and nothing that tells a producer that
 was fenced from a fault of the program. Importing this lets each of these calls raise the error that
 ended the transaction.
+
+And what ended it is not in the log twice: futures of aiokafka's own, which nobody looks at, and
+batches that were in flight are no tracebacks there.
 """
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
+from aiokafka.errors import ProducerFenced
+from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
 from aiokafka.producer.transaction_manager import TransactionManager, TransactionState
 
 _FAILED = (TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR)
 _transition_to = TransactionManager._transition_to
+_begin, _fail = MessageAccumulator.__init__, MessageBatch.failure
 
 
 def _what_ended(transactions: Any) -> BaseException:
@@ -37,3 +44,39 @@ def _transition(self: Any, target: TransactionState) -> None:
 
 TransactionManager.is_in_transaction = _is_in_transaction
 TransactionManager._transition_to = _transition
+
+
+class _InFlight(set[Any]):
+    """Batches: one that is about to be sent again when its producer fails is not among them."""
+
+    remove = set.discard
+
+
+def _accumulator(self: Any, *arguments: Any, **named: Any) -> None:
+    _begin(self, *arguments, **named)
+    self._pending_batches = _InFlight()
+
+
+def _looked_at(fail: Callable[..., None]) -> Callable[..., None]:
+    """Let what says that a transaction failed pass for looked at."""
+
+    def failing(self: Any, *arguments: Any, **named: Any) -> None:
+        fail(self, *arguments, **named)
+        self.wait_for_transaction_end().exception()
+
+    return failing
+
+
+def _failure(self: Any, exception: BaseException) -> None:
+    """Fail; of a producer that was fenced each call says so, and so nothing but what is awaited."""
+    _fail(self, exception)
+    self._drain_waiter.exception()
+    if isinstance(exception, ProducerFenced):
+        for future, _ in self._msg_futures:
+            future.cancelled() or future.exception()
+
+
+MessageAccumulator.__init__ = _accumulator
+MessageBatch.failure = _failure
+TransactionManager.error_transaction = _looked_at(TransactionManager.error_transaction)
+TransactionManager.fatal_error = _looked_at(TransactionManager.fatal_error)

@@ -66,11 +66,10 @@ class Forwarder:
         own, peer = await self.own.identify(), await self.peer.identify()
         self._own_id = own
         check_no_loop(self.own, own, self.peer, peer)
-        if (here := await self.own.extents(self.topic)).keys() != set(
-            range(there := await self.peer.partitions(self.topic))
-        ):
+        numbers = (await self.own.extents(self.topic)).keys()
+        if numbers != set(range(there := await self.peer.partitions(self.topic))):
             raise SiteError(
-                f"{self.topic} has {len(here)} partitions here and {there} at site "
+                f"{self.topic} has {len(numbers)} partitions here and {there} at site "
                 f"{printable(self.peer.name)}: keys would be elsewhere; give it as many"
             )
         if (writer := self._writer) is None or writer.cluster != own:
@@ -92,6 +91,8 @@ class Forwarder:
         await consumer._client._wait_on_metadata(self.topic)
         self._connections = _connections(consumer)
         positions, last = await writer.progress()
+        # After: who was shut out may have copied what came since it was looked first.
+        here = await self.own.extents(self.topic)
         self._topic_id = await topic_id(consumer._client, self.topic)
         check_topic(self.topic, self._topic_id, positions)
         self.stuck = await reasons_to_stop(self.own, self.topic, here, positions, last)

@@ -1,14 +1,20 @@
 """Whatever a producer does after its transaction failed raises what ended it."""
 
+import asyncio
+import gc
+import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import IllegalOperation, ProducerFenced
+from aiokafka.errors import IllegalOperation, KafkaConnectionError, ProducerFenced
+from aiokafka.protocol.produce import ProduceRequest
 
 from stores.kafka_topics import create_topics
 from tests.conftest import BrokerAddress
+from topology.model.ending import wait_for_stop
 
 pytestmark = pytest.mark.integration
 
@@ -78,3 +84,52 @@ async def test_a_call_out_of_turn_is_still_refused_as_one(broker: BrokerAddress)
             await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "group")
     finally:
         await producer.stop()
+
+
+async def test_a_producer_that_was_fenced_leaves_no_tracebacks_in_the_log(
+    broker: BrokerAddress,
+    topic: Callable[..., str],
+    unique: Callable[[str], str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.CRITICAL, "aiokafka")  # what it logs it would keep
+    there, told = topic("fenced", 3), list[dict[str, Any]]()
+    named = {"bootstrap_servers": broker.address, "transactional_id": unique("id")}
+    made = [AIOKafkaProducer(**named, retry_backoff_ms=1) for _ in range(2)]
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    try:
+        await made[0].start()
+        await _fenced_in_flight(made[0], made[1], there)
+    finally:
+        while made:
+            await wait_for_stop(made.pop().stop())
+    gc.collect()
+    assert told == []
+
+
+async def _fenced_in_flight(first: AIOKafkaProducer, second: AIOKafkaProducer, topic: str) -> None:
+    """Fence the first one while what it produces is on its way, and is sent again later."""
+    send, under_way, fenced = first.client.send, asyncio.Event(), asyncio.Event()
+
+    async def breaks(node: int, request: Any, **more: Any) -> Any:
+        if not isinstance(request, ProduceRequest):
+            return await send(node, request, **more)
+        under_way.set()
+        await fenced.wait()
+        raise KafkaConnectionError("the connection broke")
+
+    first.client.send = breaks
+    await first.begin_transaction()
+    sent = [await first.send(topic, b"v", b"k", 0)]
+    await under_way.wait()
+    await second.start()
+    sent += [await first.send(topic, b"v", b"k", number) for number in (1, 2)]
+    with pytest.raises(ProducerFenced):
+        await sent[-1]
+    first.client.send = send
+    fenced.set()
+    await asyncio.wait([each for each in asyncio.all_tasks() if _sends(each)])
+
+
+def _sends(task: "asyncio.Task[Any]") -> bool:
+    return getattr(task.get_coro(), "__name__", "") == "_send_produce_req"

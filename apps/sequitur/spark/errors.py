@@ -17,6 +17,10 @@ REMEDIES = {
     "Connection refused": "Spark's JVM has ended; what was done is kept, start again",
     "Mkdirs failed": "see that --checkpoint names a folder that can be written to",
     "KafkaConnectionError": "see that Kafka runs there, and check --broker",
+    "ProducerFenced": (
+        "another run of the topology has begun, or this one stood still for longer than a "
+        "transaction may take: see that only one runs, and start it again"
+    ),
     "TimeoutException": "Kafka did not answer: check --broker and the options it needs",
     "JAVA_GATEWAY_EXITED": "Spark needs Java 17 or 21: run scripts/setup, or set JAVA_HOME",
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, ProducerFenced
 
 import stores.kafka_topics  # noqa: F401  # no topic is made by asking for it
 from stores.replay.recovering.group_log import partition_key
@@ -78,9 +78,12 @@ class OwnedPartition:
         self._told = -1 if committed is None else committed
 
     async def send(self, topic: str, *record: Any, **more: Any) -> None:
-        """Send a message in the transaction of what was handed on."""
-        await self._begin()
-        self._sent.append(await self._producer.send(topic, *record, **more))
+        """Send a message in the transaction of what was handed on, until that is lost."""
+        if self.lost:
+            return
+        with suppress(ProducerFenced):  # then it cannot be committed either, which says so
+            await self._begin()
+            self._sent.append(await self._producer.send(topic, *record, **more))
 
     async def commit(self) -> None:
         """Commit what was sent, the position, and the switch. Raises KafkaError."""
@@ -93,8 +96,9 @@ class OwnedPartition:
         if position != self._told:
             await self._producer.send_offsets_to_transaction({self.at: position}, self._group)
         await asyncio.gather(*self._sent)
+        self._open = False  # from here on it may be committed, whatever comes
         await self._producer.commit_transaction()
-        self._written, self._told, self._sent, self._open = row, position, [], False
+        self._written, self._told, self._sent = row, position, []
 
     async def _begin(self) -> None:
         if not self._open:

@@ -194,10 +194,14 @@ class Reading:
         if not self._queue:
             await self._fetch()
         while self._queue:
-            owned, of_recovery, records, behind = self._queue.popleft()
+            owned, of_recovery, records, behind = self._queue[0]
+            switch, request = owned.switch, owned.switch.request
+            from_primary = not of_recovery and switch.on_primary
+            if from_primary and not owned.lost and records[0].offset > switch.position:
+                await self._not_trimmed(owned, await self._lookup.begin_of(owned.at))
+            self._queue.popleft()  # who is cancelled before finds it again
             if owned.lost or owned is self.at_work:
                 continue
-            switch, request = owned.switch, owned.switch.request
             if of_recovery and switch.phase is Phase.RECOVERY:
                 try:
                     kept = switch.recovered(
@@ -208,11 +212,7 @@ class Reading:
                     known = self._group.log.requests[request]
                     await self._end(known, f"{owned.at}: {error}; recover directly")
                     continue
-            elif not of_recovery and switch.on_primary:
-                if records[0].offset > switch.position:
-                    begin = await self._lookup.begin_of(owned.at)
-                    if begin > switch.position:
-                        await self._not_trimmed(owned, begin)
+            elif from_primary:
                 kept = switch.read([seen(each) for each in records])
                 if switch.phase is Phase.PRIMARY:
                     switch.position = max(switch.position, behind)
@@ -266,6 +266,9 @@ class Reading:
             if not error.retriable:
                 raise
             logger.warning("%s: %r; what was not committed comes again", at, error)
+        except asyncio.CancelledError:  # it may be committed or not
+            owned.lost = True
+            raise
         else:
             with suppress(IllegalStateError):
                 await self._settle(owned)

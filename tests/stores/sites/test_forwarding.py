@@ -9,6 +9,7 @@ from aiokafka.errors import MessageSizeTooLargeError, ProducerFenced
 from confluent_kafka import Producer
 
 from stores.sites import Site, SiteError
+from stores.sites.copy_writer import CopyWriter
 from stores.sites.forwarder import Forwarder
 from stores.sites.lag import lag
 from stores.sites.origin import DAY, REPLAY, origin_of
@@ -111,6 +112,25 @@ async def test_it_goes_on_where_the_other_site_is_whatever_was_in_doubt(
         ("kennedy", 0),
         ("", 0),
     }
+
+
+async def test_one_that_another_forwards_ahead_of_while_it_starts_takes_no_end_for_lost(
+    sites: tuple[Site, Site], everywhere: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newark, kennedy = sites
+    topic, start = everywhere(), CopyWriter.start
+    await publish(newark, topic, "1 2 3")
+    async with running(newark, kennedy, topic) as first:
+        assert await all_of(first, 3) == 3
+
+        async def late(writer: CopyWriter) -> None:
+            await publish(newark, topic, "4 5")
+            assert await all_of(first, 2) == 2
+            await start(writer)
+
+        monkeypatch.setattr(CopyWriter, "start", late)
+        async with running(newark, kennedy, topic) as second:
+            assert second.stuck == {}
 
 
 async def test_a_site_under_another_name_is_refused(

@@ -84,6 +84,8 @@ class RecordPacker:
         batch._relative_offset = records
         batch.close()
         future = await self.producer.send_batch(batch, topic, partition=partition)
+        # Who waits for all of them hears of the first that fails.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
         return SentBatch(future, records)
 
 

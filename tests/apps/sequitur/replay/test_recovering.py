@@ -183,6 +183,52 @@ async def test_each_message_comes_once_though_the_consumer_is_killed_wherever_it
     )
 
 
+async def test_a_batch_whose_consumer_was_taken_for_dead_meanwhile_comes_again(
+    kafka: dict[str, Any], topic: Callable[..., str], unique: Callable[[str], str]
+) -> None:
+    name, out, group = topic("moves"), topic("out"), unique("group")
+    await publish(kafka, name, 0, [0])
+    async with asyncio.timeout(180), RecoveringConsumer([name], group, kafka) as consumer:
+        batch = await anext(consumer)
+        transactions: Any = batch._owned._producer._txn_manager
+        async with AIOKafkaProducer(**kafka, transactional_id=transactions.transactional_id):
+            pass  # the next owner, which has gone again
+        while not transactions.is_fatal_error():
+            await send(batch, out)
+            await asyncio.sleep(0.01)
+        await send(batch, out)
+        await consume(consumer, out, lambda _, number: number == 0)
+    assert await handed(kafka, out, 1, 1) == [of("primary", [0])]
+
+
+async def test_who_is_cancelled_while_a_batch_is_committed_goes_on_with_what_was_not(
+    kafka: dict[str, Any], topic: Callable[..., str], unique: Callable[[str], str]
+) -> None:
+    name, out, group, committed = topic("moves"), topic("out"), unique("group"), asyncio.Event()
+    await publish(kafka, name, 0, range(2))
+    async with (
+        asyncio.timeout(180),
+        RecoveringConsumer([name], group, kafka, most=1) as consumer,
+    ):
+        batch = await anext(consumer)
+        await send(batch, out)
+        producer: Any = batch._owned._producer
+        commit = producer.commit_transaction
+
+        async def is_slow_to_say_so() -> None:
+            await commit()
+            committed.set()
+            await asyncio.Event().wait()
+
+        producer.commit_transaction = is_slow_to_say_so
+        committing = asyncio.create_task(batch.commit())
+        await committed.wait()
+        committing.cancel()
+        await asyncio.wait([committing])
+        await consume(consumer, out, lambda _, number: number == 1)
+    assert await handed(kafka, out, 2, 1) == [of("primary", [0, 1])]
+
+
 async def test_a_group_takes_part_as_a_whole_and_who_comes_later_goes_on_in_its_phase(
     kafka: dict[str, Any], topic: Callable[..., str], unique: Callable[[str], str], tmp_path: Path
 ) -> None:
