@@ -264,6 +264,8 @@ async def test_a_group_takes_part_as_a_whole_and_who_comes_later_goes_on_in_its_
             async with asyncio.timeout(180):
                 while Recoveries(Replays(log)).newest()[0].closed is None:
                     await asyncio.sleep(0.1)
+                # The last batches are committed as the next ones are asked for.
+                await all_read(kafka, group, name, EACH)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
