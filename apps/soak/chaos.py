@@ -44,6 +44,8 @@ from topology.model.counts import decode_counts
 
 SESSION = 6
 """Seconds after which the group takes a worker for dead."""
+REDRIVES = 10
+"""So often what is parked is redriven; what fails by then does so for good."""
 _TOLD = 20_000
 """Bytes of the log of a worker that ended by itself that an error quotes."""
 
@@ -336,26 +338,33 @@ class Soak:
                 self.start(name)
 
     def wait(self, seconds: float, done: Callable[[], bool] | None = None) -> None:
-        """Wait until all input is processed. Raises TimeoutError, RuntimeError if a worker ends."""
-        until = time.monotonic() + seconds
+        """Wait until all input is processed.
+
+        Raises TimeoutError where it gets no less for so many seconds, RuntimeError if a worker
+        ends.
+        """
+        least, until = self.lag(), time.monotonic() + seconds
         while time.monotonic() < until:
             self.supervise()
-            if self.lag() == 0 and (done is None or done()):
+            lag = self.lag()
+            if lag == 0 and (done is None or done()):
                 return
+            if lag < least:
+                least, until = lag, time.monotonic() + seconds
             time.sleep(0.5)
         lag = self.lag()
         said = "".join(stacks(self.workers.pop(name), self.log(name)) for name in [*self.workers])
-        raise TimeoutError(f"{lag} messages are not processed after {seconds} s{said}")
+        raise TimeoutError(f"{lag} messages are not processed, and no fewer in {seconds} s{said}")
 
     def redrive(self, seconds: float = 120) -> None:
         """Let handlers fail no longer, and redrive what is parked. Raises TimeoutError."""
         (self.folder / "mended").touch()
-        until = time.monotonic() + seconds
-        while self._command("parked"):
-            if time.monotonic() > until:
-                raise TimeoutError(f"streams are still parked after {seconds} s")
+        for _ in range(REDRIVES):
+            if not self._command("parked"):
+                return
             self._command("redrive", "--all", "--limit", "100000")
             self.wait(seconds)
+        raise TimeoutError(f"streams are still parked after {REDRIVES} redrives")
 
     def _command(self, *words: str) -> int:
         command = [sys.executable, "-m", "faust", "-A", "soak", *words]
