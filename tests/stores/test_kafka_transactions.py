@@ -73,7 +73,7 @@ async def test_a_producer_that_was_fenced_says_so_whatever_it_does_next(
         assert raised == dict.fromkeys(CALLS, ProducerFenced)
     finally:
         for producer in made:
-            await producer.stop()
+            await wait_for_stop(producer.stop())
 
 
 async def test_a_call_out_of_turn_is_still_refused_as_one(broker: BrokerAddress) -> None:
@@ -83,7 +83,7 @@ async def test_a_call_out_of_turn_is_still_refused_as_one(broker: BrokerAddress)
         with pytest.raises(IllegalOperation, match="Not in the middle of a transaction"):
             await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "group")
     finally:
-        await producer.stop()
+        await wait_for_stop(producer.stop())
 
 
 async def test_a_producer_that_was_fenced_leaves_no_tracebacks_in_the_log(

@@ -39,9 +39,10 @@ def latencies(
         sender = Thread(target=_send, args=(run, some, sent), daemon=True)
         found = list(_seen(run, sender, sent))
         sender.join()
-    if not found:
-        raise Wrong("nothing came of it")
-    counted = sorted(ms for ms, at in found if at >= min(sent.values()) + SECONDS * 1000 * WARM)
+    warm = min(sent.values()) + SECONDS * 1000 * WARM
+    counted = sorted(ms for ms, at in found if at >= warm)
+    if not counted:
+        raise Wrong(f"nothing came of what was sent after {SECONDS * WARM:.0f} s")
     return {f"{table}_p50": percentile(counted, 0.5), f"{table}_p99": percentile(counted, 0.99)}
 
 

@@ -197,7 +197,8 @@ class Reading:
             owned, of_recovery, records, behind = self._queue[0]
             switch, request = owned.switch, owned.switch.request
             from_primary = not of_recovery and switch.on_primary
-            if from_primary and not owned.lost and records[0].offset > switch.position:
+            left_out = owned.lost or owned is self.at_work
+            if from_primary and not left_out and records[0].offset > switch.position:
                 await self._not_trimmed(owned, await self._lookup.begin_of(owned.at))
             self._queue.popleft()  # who is cancelled before finds it again
             if owned.lost or owned is self.at_work:
