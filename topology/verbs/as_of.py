@@ -11,6 +11,8 @@ from topology.verbs.steps import checked_function
 T = TypeVar("T")
 VERSIONS = 1_000
 HISTORY = 10_000
+SLICE = 1_000
+"""Milliseconds, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,11 @@ class AsOf(Generic[T]):
     wait: int | None
     keep: int
     history: int = 0
+
+    @property
+    def slice(self) -> int:
+        """Rows that begin to wait within so many ms wait together, and up to so much longer."""
+        return max(1, min(SLICE, (self.wait or 0) // 50))
 
     def reached(self, clock: int) -> int:
         """Below which times, or sequences, rows are final.

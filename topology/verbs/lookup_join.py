@@ -5,7 +5,9 @@ sorted by what is looked up: a time, or a sequence of the right stream. The stat
 that JSON can write: `clock`, the highest of the right's, `mark`, its last event, `held`, how many
 values there are, `since`, from where on none was dropped, `gone`, the last of the rows that were
 dropped, and the ranges of rows that may have changed: `todo` of those that are final, `again` of
-those that are told of, but not final.
+those that are told of, but not final: [from, to before, the row to go on with]; `waiting`, the last
+group of rows that wait: [its number, the slice of time in which it began to, how many they are];
+and `over`, the groups that have waited long enough.
 
 Two rules bound it, and both are of the right's own sequence, so that nothing depends on how far one
 side is ahead of the other: a row is kept, and an event of the right is taken, up to `keep` behind
@@ -17,6 +19,8 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Any
 
+import orjson
+
 from topology.sequencer.ordering import LAST
 from topology.verbs.as_of import AsOf
 from topology.verbs.lookup_records import Item, LookupRecord
@@ -24,6 +28,8 @@ from topology.verbs.sorted_cells import SortedCells
 
 MOST = 250
 """Rows that one record makes final, or revises; the others follow with a record to go on."""
+BYTES = 250_000
+"""The same of what they are made of: the row changes of one record have a limit."""
 DROPPED = 200
 """Rows and values that one record drops, of those that are kept no more."""
 
@@ -53,9 +59,9 @@ class Found:
 
 @dataclass(slots=True)
 class Taken:
-    """What a record comes to: rows to tell of, rows that begin to wait, rows of which nothing is
-    told any more, (what it is of, what is kept) if it is late, and whether there are rows to go on
-    with."""
+    """What a record comes to: rows to tell of, groups of rows that begin to wait, rows of which
+    nothing is told any more, (what it is of, what is kept) if it is late, and whether there are
+    rows to go on with."""
 
     found: list[Found] = field(default_factory=list)
     waits: list[Item] = field(default_factory=list)
@@ -77,10 +83,14 @@ class LookupJoin:
     first: int | None = None
 
     def take(
-        self, state: dict[str, Any], cells: MutableMapping[str, Any], record: LookupRecord
+        self,
+        state: dict[str, Any],
+        cells: MutableMapping[str, Any],
+        record: LookupRecord,
+        now: int = 0,
     ) -> Taken:
-        """Take one record over into the state."""
-        key = _Key(self, state, cells)
+        """Take one record over into the state. now: when the record was written (ms)."""
+        key = _Key(self, state, cells, now)
         mark = [record.epoch, record.sequence]
         if record.kind == "right":
             before = state.get("mark", [])
@@ -94,9 +104,9 @@ class LookupJoin:
                 for item in record.items:
                     key.left(record.stream, *item)
         elif record.kind == "over":
-            for at, row in record.items:
-                key.over(at, row)
-        key.go_on()
+            key.are_over([group for (group,) in record.items])
+        if "todo" in state or "again" in state or "over" in state:
+            key.go_on()
         key.drop()
         return key.taken
 
@@ -105,9 +115,9 @@ class _Key:
     """One record's work on a key."""
 
     def __init__(
-        self, join: LookupJoin, state: dict[str, Any], cells: MutableMapping[str, Any]
+        self, join: LookupJoin, state: dict[str, Any], cells: MutableMapping[str, Any], now: int
     ) -> None:
-        self.as_of, self.step = join.as_of, join.step
+        self.as_of, self.step, self.now = join.as_of, join.step, now
         self.by_sequence = self.as_of.left is not None
         self.keep = self.as_of.keep * (self.step if self.by_sequence else 1)
         self.state, self.cells = state, cells
@@ -116,6 +126,8 @@ class _Key:
         self.open = SortedCells(cells, "open")
         """The rows that are told of, and not final."""
         self.taken = Taken()
+        self.bytes, self.size_of_right = BYTES, dict[int, int]()
+        self.found: tuple[int, int, int | None, int] = (0, 0, None, 0)
         self.clock: int = state.get("clock", -LAST)
         if self.by_sequence and join.first is not None:
             self.clock = max(self.clock, join.first)
@@ -157,13 +169,24 @@ class _Key:
             if at < self.reached or self.as_of.wait == 0:
                 self.tell(at, row)
             elif self.as_of.wait is not None:
-                self.taken.waits.append([at, row])
+                self.wait([at, row])
 
-    def over(self, at: int, row: str) -> None:
-        """A row has waited long enough."""
-        known = self.cells.get(f"row {row}")
-        if known is not None and known[-1] is None:
-            self.tell(at, row)
+    def wait(self, row: Item) -> None:
+        """A row begins to wait, in one group with those that do about now."""
+        slice_ = self.now // self.as_of.slice
+        group, since, count = self.state.get("waiting", (0, -1, 0))
+        if since != slice_ or count >= MOST:
+            group, count = group + 1, 0
+            self.cells[f"wait {group}"] = []
+            self.taken.waits.append([group])
+        self.cells[f"wait {group}"].append(row)
+        self.state["waiting"] = [group, slice_, count + 1]
+
+    def are_over(self, groups: list[int]) -> None:
+        """Groups of rows have waited long enough; nothing joins them any more."""
+        self.state.setdefault("over", []).extend(groups)
+        if (waiting := self.state.get("waiting")) is not None and waiting[0] in groups:
+            self.state["waiting"] = [waiting[0], -1, 0]
 
     def right(
         self, sequence: int, time: int, missing: int, content: Any, known: bool = False, *,
@@ -185,6 +208,7 @@ class _Key:
             if held is None:
                 self.state["held"] = self.state.get("held", 0) + 1
             self.values.put([at, sequence, missing, content is not None])
+            self.found = (0, 0, None, 0)
             if content is not None:
                 self.cells[f"value {sequence}"] = content
             # From the value before to the one behind, what is found or missing may be another.
@@ -203,18 +227,30 @@ class _Key:
     def _may_change(self, which: str, low: int, high: int) -> None:
         """Rows from one time, or sequence, to below another may have changed."""
         if low < high:
-            todo = self.state.get(which, [low, high])
-            self.state[which] = [min(low, todo[0]), max(high, todo[1])]
+            first, end, *row = self.state.get(which, [low, high])
+            self.state[which] = [min(low, first), max(high, end), *(row if first < low else ())]
 
     def go_on(self) -> None:
         """Tell of the rows that may have changed, as many as one record may."""
         room = MOST
+        for group in self.state.pop("over", ()):
+            rows = self.cells.pop(f"wait {group}", [])
+            for number, (at, row) in enumerate(rows):
+                if not room or self.bytes <= 0:
+                    self.cells[f"wait {group}"] = rows[number:]
+                    self.state.setdefault("over", []).append(group)
+                    self.taken.more = True
+                    break
+                known = self.cells.get(f"row {row}")
+                if known is not None and known[-1] is None:
+                    self.tell(at, row)
+                    room -= 1
         for which, index in (("todo", self.rows), ("again", self.open)):
-            low, high = self.state.pop(which, (LAST, LAST))
-            rows = index.since([low]) if low < high else iter(())
-            for at, row in list(islice(_before(rows, high), room + 1)):
-                if not room:
-                    self.state[which] = [at, high]
+            low, high, *after = self.state.pop(which, (LAST, LAST))
+            entries = index.since([low, *after]) if low < high else iter(())
+            for at, row in list(islice(_before(entries, high), room + 1)):
+                if not room or self.bytes <= 0:
+                    self.state[which] = [at, high, row]
                     self.taken.more = True
                     break
                 self.tell(at, row)
@@ -242,6 +278,9 @@ class _Key:
         """left: stream, sequence, number, time and content. used: the right's sequence."""
         right = None if used is None else self.cells[f"value {used}"]
         stream, sequence, number, time, content = left
+        if used is not None and used not in self.size_of_right:
+            self.size_of_right[used] = len(orjson.dumps(right))
+        self.bytes -= len(orjson.dumps(content)) + self.size_of_right.get(used or 0, 0)
         self.taken.found.append(
             Found(row, stream, sequence, number, time, content, right, final, missing, settled)
         )
@@ -249,26 +288,34 @@ class _Key:
     def find(self, at: int) -> tuple[int | None, int]:
         """(the sequence of the value at or before, how many were given up behind it that may have
         been meant)."""
-        used, missing = None, 0
-        for _, sequence, lost, valid in self.values.below([at + 1]):
+        low, high, used, missing = self.found
+        if low <= at < high:
+            return used, missing
+        low, high, used, missing = -LAST, LAST, None, 0
+        for time, sequence, lost, valid in self.values.below([at + 1]):
+            low = max(low, time)
             if valid:
                 used = sequence
                 break
             missing += lost
         after = next(self.values.since([at + 1]), None)
         if after is not None:
-            _, sequence, lost, _ = after
+            high, sequence, lost, _ = after
             if self.by_sequence:
                 # Of those in front of the next one, the ones that are not behind what was seen.
                 lost = max(0, lost - (sequence - at - 1) // self.step)
+                low, high = at, at + 1
             missing += lost
+        # Rows between two values find the same.
+        self.found = low, high, used, missing
         return used, missing
 
     def drop(self) -> None:
         """Drop what is kept no more: rows, and values but for the last one before all rows."""
         todo = self.state.get("todo")
         end = self.kept if todo is None else min(self.kept, todo[0])
-        old = self.rows.since([-LAST]) if "rows" in self.cells else iter(())
+        first = self.rows.first
+        old = self.rows.since([-LAST]) if first is not None and first < end else iter(())
         for entry in list(islice(_before(old, end), DROPPED)):
             self.rows.remove(entry)
             del self.cells[f"row {entry[1]}"]

@@ -6,7 +6,8 @@ A record's value is a JSON list that begins with its kind:
   look up.
 - `["right", [[sequence, time, missing, content], …]]`: right events; without content where their
   verbs leave one out.
-- `["over", [[at, row], …]]`: rows have waited long enough.
+- `["over", [[group], …]]`: rows have waited long enough, those that began to at about
+  the same time.
 - `["on", []]`: go on with the rows that a right event has made final.
 
 There are several events in one record only where a rebuild corrects what was told before; `true`

@@ -132,7 +132,7 @@ def lookup(
     )
     rows = _combine(given, right, source, at, merge, name, waits, ViewOptions(tables=tables))
     if at.wait:
-        _wait(graph, source, at.wait / 1000, name, waits, topic)
+        _wait(graph, source, (at.wait + at.slice) / 1000, name, waits, topic)
     return rows
 
 
@@ -211,7 +211,7 @@ def _combine(
 
     def find(event: Event, state: dict[str, Any], cells: Cells) -> list[Output | Late]:
         record: LookupRecord = event.content
-        taken = join.take(state, cells, record)
+        taken = join.take(state, cells, record, event.message.timestamp)
         said: list[Output | Late] = []
         if taken.found:
             said += rows.told(event.stream, [change_of(each) for each in taken.found], cells)

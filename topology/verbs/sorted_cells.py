@@ -62,6 +62,12 @@ class SortedCells:
         found = next(self.since(entry[:2]), None)
         return found if found is not None and found[:2] == entry[:2] else None
 
+    @property
+    def first(self) -> Any:
+        """The lowest first value of all entries, None where there are none."""
+        tree = self._cells.get(self._name)
+        return None if tree is None else _least(self._cells[f"{self._name} {tree[2]}"])[0]
+
     def since(self, start: Entry) -> Iterator[Entry]:
         """The entries at or above `start`, in order; none is changed meanwhile."""
         height, _, root = self._cells.get(self._name, _EMPTY)

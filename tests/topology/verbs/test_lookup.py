@@ -119,9 +119,9 @@ def test_a_provisional_row_goes_out_after_the_wait_and_is_revised_two_hops_down(
     driver = TopologyTestDriver(flights())
     driver.pipe("weather", report("JFK", 1, 50, 30))
     driver.pipe("moves", move("N1", 1, "JFK", 100))
-    driver.advance(59)
+    driver.advance(60)
     assert said(driver) == {}
-    driver.advance(1)
+    driver.advance(1)  # rows that begin to wait within a second wait together
     assert said(driver) == {("N1", 1): (30, 0, False)}
     assert windy(driver) == {"JFK": (1, 0)}
     driver.pipe("weather", report("JFK", 2, 100, 10))
@@ -132,6 +132,38 @@ def test_a_provisional_row_goes_out_after_the_wait_and_is_revised_two_hops_down(
     assert said(driver) == {("N1", 1): (40, 0, True)}
     assert windy(driver) == {"JFK": (1, 0)}
     assert driver.audit(contents=True).sound
+
+
+def test_rows_that_begin_to_wait_at_about_the_same_time_wait_together() -> None:
+    driver = TopologyTestDriver(flights())
+    moves = [(None, move(f"N{tail}", 1, "JFK", 100)) for tail in range(600)]
+    driver.pipe_batch("moves", moves)
+    driver.advance(30)
+    driver.pipe("moves", move("late", 1, "JFK", 100))
+    groups = driver.read_json("flights.flown.waits")
+    assert groups == [["over", [[group]]] for group in range(1, 5)]  # of 250, 250, 100 and 1
+    driver.advance(31)
+    assert len(said(driver)) == 600
+    driver.advance(30)
+    assert len(said(driver)) == 601
+    driver.pipe("weather", report("JFK", 1, 101, 30))
+    assert {row[2] for row in said(driver).values()} == {True}
+    assert driver.audit(contents=True).sound
+
+
+@pytest.mark.parametrize("wait", [60, None])
+def test_many_large_rows_that_go_out_at_once_are_several_records(wait: float | None) -> None:
+    graph = Topology("flights")
+    flown, _ = looked_up(graph, as_of_time(wait=wait, keep=1000))
+    flown.to_rows("flown", {"text": lambda found: "x" * 8_000 + found["origin"]})
+    driver = TopologyTestDriver(graph)
+    for tail in range(200):
+        driver.pipe("moves", move(f"N{tail}", 1, "JFK", 100) | {"text": "x" * 8_000})
+    if wait is None:
+        driver.pipe("weather", report("JFK", 1, 101, 30))
+    driver.advance(61)
+    assert len(driver.table("flown")) == 200
+    assert driver.counts("flown").failed == 0
 
 
 def test_of_equal_times_the_later_in_sequence_is_found() -> None:

@@ -109,7 +109,8 @@ class ArrivalReader:
         key, value, timestamp, headers = out
         content: tuple[object, ...] = (place[0], key, value, *headers)
         if source.fed_by:
-            content = (*place, at, *content)  # its sequence is the offset
+            # Its sequence is the offset; verbs may go by when it was written.
+            content = (*place, at, timestamp, *content)
         parsed = self._parsed.get(content)
         if parsed is None:
             message = Record(*place, at, key, value, headers, timestamp)
