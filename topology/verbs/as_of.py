@@ -33,7 +33,7 @@ class AsOf(Generic[T]):
 
     @property
     def slice(self) -> int:
-        """Rows that begin to wait within so many ms wait together, and up to so much longer."""
+        """Rows that begin to wait within so many ms wait together, as long as the first of them."""
         return max(1, min(SLICE, (self.wait or 0) // 50))
 
     def reached(self, clock: int) -> int:

@@ -132,7 +132,7 @@ def lookup(
     )
     rows = _combine(given, right, source, at, merge, name, waits, ViewOptions(tables=tables))
     if at.wait:
-        _wait(graph, source, (at.wait + at.slice) / 1000, name, waits, topic)
+        _wait(graph, source, at.wait / 1000, name, waits, topic)
     return rows
 
 

@@ -119,9 +119,9 @@ def test_a_provisional_row_goes_out_after_the_wait_and_is_revised_two_hops_down(
     driver = TopologyTestDriver(flights())
     driver.pipe("weather", report("JFK", 1, 50, 30))
     driver.pipe("moves", move("N1", 1, "JFK", 100))
-    driver.advance(60)
+    driver.advance(59)
     assert said(driver) == {}
-    driver.advance(1)  # rows that begin to wait within a second wait together
+    driver.advance(1)
     assert said(driver) == {("N1", 1): (30, 0, False)}
     assert windy(driver) == {"JFK": (1, 0)}
     driver.pipe("weather", report("JFK", 2, 100, 10))
@@ -142,7 +142,7 @@ def test_rows_that_begin_to_wait_at_about_the_same_time_wait_together() -> None:
     driver.pipe("moves", move("late", 1, "JFK", 100))
     groups = driver.read_json("flights.flown.waits")
     assert groups == [["over", [[group]]] for group in range(1, 5)]  # of 250, 250, 100 and 1
-    driver.advance(31)
+    driver.advance(30)
     assert len(said(driver)) == 600
     driver.advance(30)
     assert len(said(driver)) == 601
