@@ -21,7 +21,7 @@ from tests.topology.verbs.lookup_model import (
 from topology import rebuild_stream, skip
 from topology.testing import Simulator
 from topology.testing.simulation.schedule import Schedule
-from topology.verbs import as_of_sequence, as_of_time
+from topology.verbs import as_of_sequence, as_of_time, lookup_join
 
 SEEDS = 40
 PARTITIONS = 2
@@ -44,8 +44,13 @@ def messages(seed: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-@pytest.mark.parametrize("what", ["time", "rebuilds", "sequence"])
-def test_a_lookup_is_right_whatever_dies_between_the_hops(guarantee: Any, what: str) -> None:
+@pytest.mark.parametrize("what", ["time", "few at once", "rebuilds", "sequence"])
+def test_a_lookup_is_right_whatever_dies_between_the_hops(
+    guarantee: Any, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if what == "few at once":
+        monkeypatch.setattr(lookup_join, "MOST", 2)
+        monkeypatch.setattr(lookup_join, "DROPPED", 1)
     at = as_of_time(wait=3, keep=10**6)
     if what == "sequence":
         at = as_of_sequence(left=lambda move: move["saw"])
