@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -201,6 +202,27 @@ def test_a_cell_that_a_crash_left_ahead_is_written_anew_though_it_ends_as_it_was
     table.write(stored.take("s", cells.changed(), 8)[0])
     last = 8
     assert dict(Cells(StoredCells(table, lambda _: last), "s", {})) == {}
+
+
+@pytest.mark.parametrize("before", [None, 3])
+def test_what_a_crash_left_ahead_does_not_come_back_though_it_comes_and_goes_in_one_step(
+    before: int | None,
+) -> None:
+    table, last = MemoryTable(), 6
+    raw = None if before is None else orjson.dumps(before)
+    table.write([(cell_key("s", "a"), encode_cell(7, b"1", raw))])
+    stored = StoredCells(table, lambda _: last)
+    cells = Cells(stored, "s", {})
+    assert cells.get("a") == before
+    cells["a"] = 1
+    if before is None:
+        del cells["a"]
+    else:
+        cells["a"] = before
+    table.write(stored.take("s", cells.changed(), 8)[0])
+    last = 8
+    found = dict(Cells(StoredCells(table, lambda _: last), "s", {}))
+    assert found == ({} if before is None else {"a": before})
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class StoredCells:
         self._recent: defaultdict[str, Kept] = defaultdict(dict)
         self._previous: defaultdict[str, Kept] = defaultdict(dict)
         self._count = 0
-        self._torn: set[tuple[str, str]] = set()
+        self.torn: set[tuple[str, str]] = set()
         """Cells whose row is ahead of their stream's progress."""
 
     def get(self, stream: str, key: str) -> bytes | None:
@@ -64,9 +64,9 @@ class StoredCells:
         gone: list[Row] = []
         for key, value in changed.items():
             before = self.get(stream, key)
-            if before == value and (stream, key) not in self._torn:
+            if before == value and (stream, key) not in self.torn:
                 continue
-            self._torn.discard((stream, key))
+            self.torn.discard((stream, key))
             self._recent[stream][key] = value
             at = cell_key(stream, key)
             if self._atomic:
@@ -103,7 +103,7 @@ class StoredCells:
         value, torn = decode_cell(row, self._last_of(stream))
         if torn:
             # Progress will pass it. So it is written anew also where the value is what it was.
-            self._torn.add((stream, key))
+            self.torn.add((stream, key))
         return value
 
 
