@@ -17,7 +17,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.handling import Handling
 from topology.engine.output.side_outputs import report_step, send_late, send_malformed, why_full
 from topology.engine.redelivery.records import bury_impossible, redeliver
-from topology.engine.state.rows import LATENESS
+from topology.engine.state.rows import LATENESS, TORN
 from topology.engine.suspending import count_parked, suspend_failed
 from topology.engine.view_parts import ViewParts
 from topology.model.counts import saturated
@@ -95,12 +95,18 @@ def take_progress(step: FinishedStep) -> None:
     """Streams have moved; an event that begins to wait gets a row, one that ends it loses it."""
     state, result = step.state, step.result
     state.unfinished_streams = result.unfinished
+    written = len(step.rows)
     for stream, cells in step.handling.cells.items():
         if cells:
             rows, gone = state.cells.take(stream, cells, last_of(result.changed[stream]))
             step.rows += rows
             state.stale += gone
+    torn = not state.cells.atomic and len(step.rows) > written
+    if torn:
+        step.rows.insert(written, (TORN, b"1"))
     step.rows += state.keep(result.changed, step.handling.states)
+    if torn:
+        step.rows.append((TORN, None))
     # What came again is not in the input.
     step.rows += state.buffer_rows(result, as_rows=bool(step.redelivered))
 

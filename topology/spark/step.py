@@ -95,7 +95,7 @@ class StreamStep:
         commands: Sequence[Command],
     ) -> None:
         table = self._cells.view(view.name)
-        task = ViewTask(view, table, self.now)
+        task = ViewTask(view, table, self.now, atomic=True)
         away = _read(task, table, self.now)
         task.state.counts.redelivering = before = len(away)
         if commands:

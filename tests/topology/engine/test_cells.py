@@ -14,10 +14,11 @@ from topology import Inspector, Topology, TopologyTestDriver, park, rebuild_stre
 from topology.engine.output.live_cells import Cells, MemoryCells
 from topology.engine.state.cells import StoredCells, decode_cell, encode_cell
 from topology.engine.state.foreign_rows import foreign
-from topology.engine.state.rows import cell_key
+from topology.engine.state.rows import TORN, cell_key
+from topology.engine.stream_task import StreamTask
 from topology.model.changes import Upsert
 from topology.model.errors import DeclarationError, HandlerError
-from topology.model.event import Event
+from topology.model.event import Event, Record
 from topology.testing import Simulator
 
 
@@ -184,45 +185,70 @@ def test_where_a_unit_is_one_transaction_a_row_has_no_value_before_it() -> None:
 
 def test_a_cell_ahead_of_its_stream_s_progress_is_what_it_was_before() -> None:
     row = encode_cell(7, b'{"n":2}', b'{"n":1}')
-    assert decode_cell(row, 7) == (b'{"n":2}', False)
-    assert decode_cell(row, 6) == (b'{"n":1}', True)
-    assert decode_cell(encode_cell(7, b"1", None), 6) == (None, True)
-    assert decode_cell(encode_cell(7, None, b"1"), 9) == (None, False)
-
-
-def test_a_cell_that_a_crash_left_ahead_is_written_anew_though_it_ends_as_it_was() -> None:
-    table, last = MemoryTable(), 0
-    table.write([(cell_key("s", "a"), encode_cell(7, b"1", None))])
-    stored = StoredCells(table, lambda _: last)
-    cells = Cells(stored, "s", {})
-    cells["a"] = 1
-    first = cells.changed()
-    cells = Cells(stored, "s", first)
-    del cells["a"]
-    table.write(stored.take("s", cells.changed(), 8)[0])
-    last = 8
-    assert dict(Cells(StoredCells(table, lambda _: last), "s", {})) == {}
+    assert decode_cell(row, 7) == b'{"n":2}'
+    assert decode_cell(row, 6) == b'{"n":1}'
+    assert decode_cell(encode_cell(7, b"1", None), 6) is None
+    assert decode_cell(encode_cell(7, None, b"1"), 9) is None
 
 
 @pytest.mark.parametrize("before", [None, 3])
-def test_what_a_crash_left_ahead_does_not_come_back_though_it_comes_and_goes_in_one_step(
-    before: int | None,
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_cell_that_a_crash_left_ahead_does_not_come_back(
+    before: int | None, touched: bool
 ) -> None:
-    table, last = MemoryTable(), 6
-    raw = None if before is None else orjson.dumps(before)
-    table.write([(cell_key("s", "a"), encode_cell(7, b"1", raw))])
-    stored = StoredCells(table, lambda _: last)
+    table, raw = MemoryTable(), None if before is None else orjson.dumps(before)
+    table.write([(TORN, b"1"), (cell_key("s", "a"), encode_cell(7, b"1", raw))])
+    stored = StoredCells(table, lambda _: 6)
+    corrections = stored.mend(lambda _: 6)
     cells = Cells(stored, "s", {})
     assert cells.get("a") == before
-    cells["a"] = 1
-    if before is None:
-        del cells["a"]
-    else:
+    if touched:
+        cells["a"] = 1
+    if before is not None:
         cells["a"] = before
-    table.write(stored.take("s", cells.changed(), 8)[0])
-    last = 8
-    found = dict(Cells(StoredCells(table, lambda _: last), "s", {}))
+    elif touched:
+        del cells["a"]
+    rows, gone = stored.take("s", cells.changed(), 8)
+    table.write([*corrections, *rows, *gone])
+    assert table.get(TORN) is None
+    found = dict(Cells(StoredCells(table, lambda _: 8), "s", {}))
     assert found == ({} if before is None else {"a": before})
+
+
+def naming(event: Event, state: dict[str, Any], cells: Any) -> Iterator[Upsert]:
+    """Keeps a cell for each pair of events that follow each other."""
+    cells[f"{state.get('last', 0)}-{event.sequence}"] = 1
+    state["last"] = event.sequence
+    yield from ()
+
+
+def test_a_cell_of_a_gap_that_was_given_up_before_a_crash_is_gone_if_its_event_comes_after() -> (
+    None
+):
+    topology = Topology("airport")
+    source = topology.source("moves", inspector=Inspector("tail", "number"))
+    topology.view("gates", of=source, handler=naming, gap=skip(after=5))
+    table = MemoryTable()
+
+    def task(position: int) -> StreamTask:
+        return StreamTask(topology, source, 0, {"gates": table}, position=position)
+
+    def sent(offset: int, number: int) -> list[Record]:
+        body = orjson.dumps(move(number, "A"))
+        return [Record("moves", 0, offset, b"N1", body)]
+
+    first = task(0)
+    for offset, number in enumerate((1, 3)):
+        table.write(first.process(sent(offset, number), 1_000).rows["gates"])
+    rows = first.process([], 10_000, 10_000).rows["gates"]
+    assert [key for key, _ in rows][:3] == [TORN, cell_key("N1", "1-3"), b"pN1"]
+    for cut in (2, 1):
+        table.write(rows[:cut])
+        table.write(task(2).process(sent(2, 2), 11_000).rows["gates"][:cut])
+    table.write(task(2).process(sent(2, 2), 11_000).rows["gates"])
+    last = task(3)
+    assert last.views["gates"].state.cells.keys("N1") == ["0-1", "1-2", "2-3"]
+    assert table.get(TORN) is None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A stream's cells, as the handler of one event has them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Protocol
 
 import orjson
@@ -20,14 +20,7 @@ Kept = dict[str, bytes | None]
 
 
 class CellSource(Protocol):
-    """The cells of a view before a step.
-
-    torn: (stream, key) of those that a crash left otherwise than `get` says: once they are asked
-    for, they are to be written anew.
-    """
-
-    @property
-    def torn(self) -> Set[tuple[str, str]]: ...
+    """The cells of a view before a step."""
 
     def get(self, stream: str, key: str) -> bytes | None:
         """The value as JSON, None where there is none."""
@@ -107,8 +100,6 @@ class Cells(MutableMapping[str, Any]):
     def changed(self) -> Kept:
         """The cells that the event changes. Raises HandlerError for what JSON cannot hold."""
         found: Kept = {}
-        # What came and went within the step is to be written, too, where a crash has left it.
-        stream, torn = self._stream, self._source.torn
         for key, value in self._live.items():
             what = f"cell {key!r:.100}"
             try:
@@ -119,18 +110,16 @@ class Cells(MutableMapping[str, Any]):
                 raise HandlerError(f"{what} has {len(raw)} bytes; the limit is {LIMIT}")
             if b"null" in raw and orjson.loads(raw) != value:
                 check_finite(what, value)
-            if raw != self._before(key) or (torn and (stream, key) in torn):
+            if raw != self._before(key):
                 found[key] = raw
         for key in self._gone:
-            if self._before(key) is not None or (stream, key) in torn:
+            if self._before(key) is not None:
                 found[key] = None
         return found
 
 
 class MemoryCells:
     """The cells of streams that are handled anew from their first event."""
-
-    torn: Set[tuple[str, str]] = frozenset()
 
     def __init__(self) -> None:
         self.kept: defaultdict[str, Kept] = defaultdict(dict)

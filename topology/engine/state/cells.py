@@ -3,8 +3,10 @@
 A row is a JSON list: the sequence of the event that changed the cell last, its value in a list of
 its own, and the value that it had at the commit before, likewise; an empty list where there was
 none. Where a commit unit is not one transaction a crash may leave cells without the progress that
-belongs to them. Then the sequence is above that progress, and the value before it is meant. Where
-it is one, that value is left out, and a cell that is gone has no row.
+belongs to them. Then the sequence is above that progress, and the value before it is meant. As
+progress will pass it, and what is handled again may be otherwise and leave the cell alone, the unit
+that comes next corrects such a row: the row of key `TORN` says that there may be some. Where a unit
+is one transaction, the value before is left out, and a cell that is gone has no row.
 """
 
 from collections import defaultdict
@@ -12,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from topology.engine.state.rows import cell_key, cell_range, split_cell_key
+from topology.engine.state.rows import CELLS, TORN, cell_key, cell_range, split_cell_key
 from topology.model.partition_table import PartitionTable, Row
 
 CACHED = 50_000
@@ -31,12 +33,10 @@ class StoredCells:
     def __init__(
         self, table: PartitionTable, last_of: Callable[[str], int], atomic: bool = False
     ) -> None:
-        self._table, self._last_of, self._atomic = table, last_of, atomic
+        self._table, self._last_of, self.atomic = table, last_of, atomic
         self._recent: defaultdict[str, Kept] = defaultdict(dict)
         self._previous: defaultdict[str, Kept] = defaultdict(dict)
         self._count = 0
-        self.torn: set[tuple[str, str]] = set()
-        """Cells whose row is ahead of their stream's progress."""
 
     def get(self, stream: str, key: str) -> bytes | None:
         """The value as JSON, None where there is none."""
@@ -64,12 +64,11 @@ class StoredCells:
         gone: list[Row] = []
         for key, value in changed.items():
             before = self.get(stream, key)
-            if before == value and (stream, key) not in self.torn:
+            if before == value:
                 continue
-            self.torn.discard((stream, key))
             self._recent[stream][key] = value
             at = cell_key(stream, key)
-            if self._atomic:
+            if self.atomic:
                 rows.append((at, None if value is None else encode_cell(last, value, None)))
                 continue
             rows.append((at, encode_cell(last, value, before)))
@@ -91,6 +90,26 @@ class StoredCells:
         rows += [(cell_key(stream, key), None) for key in known]
         return rows
 
+    def mend(self, last_of: Callable[[str], int]) -> list[Row]:
+        """Find what a crash has left ahead of its stream. Returns the rows that correct it, which
+        go before all others; call it before anything else.
+
+        last_of: as of this, but it keeps nothing in memory.
+        """
+        if self.atomic or self._table.get(TORN) is None:
+            return []
+        rows: list[Row] = []
+        stream, last = "", 0
+        for at, row in self._table.scan(*CELLS):
+            found, key = split_cell_key(at)
+            if found != stream:
+                stream, last = found, last_of(found)
+            if int(row[1 : row.index(b",")]) > last:
+                value = self._recent[stream][key] = decode_cell(row, last)
+                self._count += 1
+                rows.append((at, None if value is None else encode_cell(last, value, None)))
+        return [*rows, (TORN, None)]
+
     def age(self) -> None:
         """Keep the cache bounded; called between steps only."""
         if self._count >= CACHED:
@@ -100,11 +119,7 @@ class StoredCells:
         row = self._table.get(cell_key(stream, key))
         if row is None:
             return None
-        value, torn = decode_cell(row, self._last_of(stream))
-        if torn:
-            # Progress will pass it. So it is written anew also where the value is what it was.
-            self.torn.add((stream, key))
-        return value
+        return decode_cell(row, self._last_of(stream))
 
 
 def encode_cell(at: int, value: bytes | None, before: bytes | None) -> bytes:
@@ -112,9 +127,8 @@ def encode_cell(at: int, value: bytes | None, before: bytes | None) -> bytes:
     return b"[%d,[%b],[%b]]" % (at, value or b"", before or b"")
 
 
-def decode_cell(row: bytes, last: int) -> tuple[bytes | None, bool]:
-    """(the value as JSON that goes with a stream's progress, None where there is none; whether the
-    row is ahead of it)."""
+def decode_cell(row: bytes, last: int) -> bytes | None:
+    """The value as JSON that goes with a stream's progress, None where there is none."""
     at, value, before = orjson.loads(row)
     meant = before if at > last else value
-    return (orjson.dumps(meant[0]) if meant else None), at > last
+    return orjson.dumps(meant[0]) if meant else None

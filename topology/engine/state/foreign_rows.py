@@ -17,6 +17,7 @@ from topology.engine.state.rows import (
     HOLES,
     LATENESS,
     POSITIONS,
+    TORN,
     WORK,
     decode_holes,
     decode_message,
@@ -187,6 +188,11 @@ def _holes(value: bytes) -> None:
     _whole(position, 0)
 
 
+def _torn(value: bytes) -> None:
+    if value != b"1":
+        raise ValueError("it says nothing")
+
+
 def _whole(number: Any, least: int = -_MOST - 1) -> None:
     if type(number) is not int or not least <= number <= _MOST:
         raise ValueError(f"{number!r} is no number of a row")
@@ -197,5 +203,6 @@ _VALUES: dict[bytes, Callable[[bytes], object]] = {
     HOLES: _holes,
     LATENESS: _lateness,
     POSITIONS: _positions,
+    TORN: _torn,
     WORK: decode_work_status,
 }

@@ -76,7 +76,7 @@ class StreamReader:
         found = (
             (split_cell_key(key)[1], orjson.loads(value))
             for key, row in self._table.scan(low, high)
-            if (value := decode_cell(row, self._last)[0]) is not None
+            if (value := decode_cell(row, self._last)) is not None
         )
         return islice(found, skip, None)
 

@@ -12,6 +12,7 @@
 | `l` | how late events came, as JSON; see `lateness.py` |
 | `k` + offset + time (8 bytes each, big-endian, ns) | an intent of a compensation, as JSON |
 | `s` + stream + NUL + key | a cell of the stream's state; see `cells.py` |
+| `u` | at least once: that a unit's cells are written, but maybe not all of its rows |
 | `h` | of a view with workers: what is done, also ahead of what is not; see `encode_holes` |
 | `w` | of a view with workers: how its ordering manager stands; see `work_status.py` |
 | `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
@@ -35,7 +36,7 @@ from topology.model.event import Record
 from topology.ordered_commit import OffsetRanges
 from topology.sequencer.progress import PendingRetry, Progress
 
-COUNTS, HOLES, LATENESS, POSITIONS, WORK = b"c", b"h", b"l", b"o", b"w"
+COUNTS, HOLES, LATENESS, POSITIONS, WORK, TORN = b"c", b"h", b"l", b"o", b"w", b"u"
 BUFFERS = (b"b", b"c")
 """The key range of all waiting events."""
 LATE = (b"r", b"s")
@@ -46,6 +47,9 @@ REDRIVEN = (b"x", b"y")
 
 NOTES = (b"m", b"n")
 """The key range of notes of events that wait in memory only."""
+
+CELLS = (b"s", b"t")
+"""The key range of all cells."""
 
 INTENTS = (b"k", b"l")
 """The key range of intents of compensations."""

@@ -98,6 +98,10 @@ class ViewState(Unloads):
         self.positions = decode_positions(self.positions_row)
         self.lateness = None if view.gap.adaptive is None else decode_lateness(table.get(LATENESS))
         self._load()
+        self._corrections = (
+            self.cells.mend(lambda s: last_of(self._find(s)[0])) if view.cells else []
+        )
+        """Rows of cells that go before whatever is written first."""
         self.choose_timeout()
 
     def _load(self) -> None:
@@ -363,6 +367,8 @@ class ViewState(Unloads):
             if self.budget is not None:
                 self.budget.keep()
             rows += self.short.rows(everything=self.positions.halted is not None)
+        if self._corrections:
+            rows, self._corrections = [*self._corrections, *rows], []
         rows.append((COUNTS, encode_counts(self.counts, self.position)))
         self.noted = self.position
         name = self.view.name

@@ -80,7 +80,7 @@ def state_errors(
     for key, row in rows.items():
         if key[:1] == b"s":
             stream, name = split_cell_key(key)
-            if (value := decode_cell(row, progress.get(stream, (0, None))[0])[0]) is not None:
+            if (value := decode_cell(row, progress.get(stream, (0, None))[0])) is not None:
                 cells.setdefault(stream, {})[name] = value
     for stream, wanted in streams.items():
         at, state = progress.pop(stream, (None, None))
