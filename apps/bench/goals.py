@@ -10,7 +10,8 @@ from bench.scenarios import flights, grid, latency, memory, recovery, views, wai
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """text: what is to be reached. of: → the figure. bound: at least, or else below."""
+    """text: what is to be reached. of: → the figure. bound: at least, or else below. full: events
+    of a run that counts."""
 
     text: str
     scenario: str
@@ -18,6 +19,7 @@ class Goal:
     bound: float
     at_least: bool = True
     digits: int = 2
+    full: int = FULL
 
     def met(self, figure: float) -> bool:
         return figure >= self.bound if self.at_least else figure < self.bound
@@ -190,7 +192,7 @@ def _verdict(goal: Goal, result: Result | None) -> Verdict:
     if result is None or figure is None:
         return Verdict(goal, None, "not measured")
     events = int(result.facts["events"])
-    if events < FULL:
+    if events < goal.full:
         return Verdict(goal, figure, f"no verdict: a trial with {events:,} events")
     each = [found for turn in result.turns() if (found := goal.of(turn)) is not None]
     return Verdict(goal, figure, word(figure, each, goal.met))

@@ -80,13 +80,15 @@ class Counts:
         )
 
 
-_PLACES = frozenset(f.name for f in fields(Counts))
+_PLACES = tuple(f.name for f in fields(Counts))
 
 
 def encode_counts(counts: Counts, position: int | None = None) -> bytes:
     """The row of a view's counts. position: the input offset up to which they count."""
-    row = orjson.dumps(counts)
-    return row if position is None else b'%s,"position":%d}' % (row[:-1], position)
+    row = {name: count for name in _PLACES if (count := getattr(counts, name))}
+    if position is not None:
+        row["position"] = position
+    return orjson.dumps(row)
 
 
 def decode_counts(row: bytes | None) -> Counts:

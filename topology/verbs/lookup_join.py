@@ -7,7 +7,7 @@ values there are, `since`, from where on none was dropped, `gone`, the last of t
 dropped, and the ranges of rows that may have changed: `todo` of those that are final, `again` of
 those that are told of, but not final: [from, to before, the row to go on with]; `waiting`, the last
 group of rows that wait: [its number, the slice of time in which it began to, how many they are];
-and `over`, the groups that have waited long enough.
+and `over`, the groups that have waited long enough: [its number, the cell of it to go on with].
 
 Two rules bound it, and both are of the right's own sequence, so that nothing depends on how far one
 side is ahead of the other: a row is kept, and an event of the right is taken, up to `keep` behind
@@ -30,6 +30,8 @@ MOST = 250
 """Rows that one record makes final, or revises; the others follow with a record to go on."""
 BYTES = 250_000
 """The same of what they are made of: the row changes of one record have a limit."""
+TOGETHER = 16
+"""Rows of a group that wait in one cell: each that joins them writes it anew."""
 DROPPED = 200
 """Rows and values that one record drops, of those that are kept no more."""
 
@@ -177,14 +179,16 @@ class _Key:
         group, since, count = self.state.get("waiting", (0, -1, 0))
         if since != slice_ or count >= MOST:
             group, count = group + 1, 0
-            self.cells[f"wait {group}"] = []
             self.taken.waits.append([group])
-        self.cells[f"wait {group}"].append(row)
+        cell = f"wait {group} {count // TOGETHER}"
+        if count % TOGETHER == 0:
+            self.cells[cell] = []
+        self.cells[cell].append(row)
         self.state["waiting"] = [group, slice_, count + 1]
 
     def are_over(self, groups: list[int]) -> None:
         """Groups of rows have waited long enough; nothing joins them any more."""
-        self.state.setdefault("over", []).extend(groups)
+        self.state.setdefault("over", []).extend([group, 0] for group in groups)
         if (waiting := self.state.get("waiting")) is not None and waiting[0] in groups:
             self.state["waiting"] = [waiting[0], -1, 0]
 
@@ -233,18 +237,20 @@ class _Key:
     def go_on(self) -> None:
         """Tell of the rows that may have changed, as many as one record may."""
         room = MOST
-        for group in self.state.pop("over", ()):
-            rows = self.cells.pop(f"wait {group}", [])
-            for number, (at, row) in enumerate(rows):
-                if not room or self.bytes <= 0:
-                    self.cells[f"wait {group}"] = rows[number:]
-                    self.state.setdefault("over", []).append(group)
+        for group, cell in self.state.pop("over", ()):
+            while rows := self.cells.pop(f"wait {group} {cell}", None):
+                while rows and room and self.bytes > 0:
+                    at, row = rows.pop(0)
+                    known = self.cells.get(f"row {row}")
+                    if known is not None and known[-1] is None:
+                        self.tell(at, row)
+                        room -= 1
+                if rows:
+                    self.cells[f"wait {group} {cell}"] = rows
+                    self.state.setdefault("over", []).append([group, cell])
                     self.taken.more = True
                     break
-                known = self.cells.get(f"row {row}")
-                if known is not None and known[-1] is None:
-                    self.tell(at, row)
-                    room -= 1
+                cell += 1
         for which, index in (("todo", self.rows), ("again", self.open)):
             low, high, *after = self.state.pop(which, (LAST, LAST))
             entries = index.since([low, *after]) if low < high else iter(())

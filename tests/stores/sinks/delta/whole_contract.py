@@ -1,4 +1,5 @@
-"""The Delta Lake read store keeps the contract of sinks: all of it, which takes some ten minutes.
+"""The Delta Lake read store keeps the contract of sinks, in the driver and by Spark's tasks: all of
+it, which takes some twenty minutes.
 
 python -m pytest tests/stores/sinks/delta/whole_contract.py
 """
@@ -7,6 +8,7 @@ import pytest
 
 from stores.sinks.contract import SinkContract
 from tests.stores.sinks.compared import ComparedContract
+from tests.stores.sinks.delta.distributed import DistributedDeltaStore
 from tests.stores.sinks.delta.tested_store import DeltaOwn
 
 pytestmark = pytest.mark.integration
@@ -14,3 +16,9 @@ pytestmark = pytest.mark.integration
 
 class TestWholeDeltaSink(DeltaOwn, SinkContract, ComparedContract):
     pass
+
+
+class TestWholeDistributedDeltaSink(DistributedDeltaStore, SinkContract):
+    """What is not plain is left to the driver; so a batch goes through the steps of either."""
+
+    steps = ()
