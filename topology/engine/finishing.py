@@ -6,6 +6,8 @@ not one transaction, and only its first rows may be written:
 
 - A late event's row comes before the progress that says that its stream waits for a rebuild.
 - Cells come before progress: each has what it was before, too.
+- When a closed stream is to be dropped is noted before its progress says that it is closed. When
+  it is dropped its cells go first, then its progress, then that note.
 - Progress comes before what it lets go: a waiting event is there twice rather than not at all.
 - The counts come last.
 """
@@ -117,12 +119,13 @@ def forget_closed_streams(step: FinishedStep) -> None:
     over: set[str] = set()
     if task.horizon is not None:
         over, rows = closed.drop(task.horizon, step.state.progress)
+        for stream in over:
+            step.state.drop_cached(stream)
+            step.rows += step.state.cells.forget(stream) if step.task.view.cells else ()
         step.rows += rows
-    for stream in over:
-        step.state.drop_cached(stream)
-        step.rows += step.state.cells.forget(stream) if step.task.view.cells else ()
     step.state.counts.dropped += len(over)
-    step.rows += closed.note(each for each in step.result.changed.items() if each[0] not in over)
+    noted = closed.note(each for each in step.result.changed.items() if each[0] not in over)
+    step.rows[:0] = noted
 
 
 def settle_redeliveries(step: FinishedStep) -> None:

@@ -1,10 +1,12 @@
 """At least once, a unit's rows may be written in part: nothing that waits may be lost by it."""
 
+from collections.abc import Sequence
+
 import orjson
 import pytest
 
 from stores.view_state.memory import MemoryTable
-from topology import Event, Inspector, Record, Topology
+from topology import Cells, Event, Inspector, Record, Topology
 from topology.engine.output.record_formatter import OUTPUT_LIMIT
 from topology.engine.stream_task import StreamTask
 from topology.model.partition_table import Row
@@ -41,6 +43,38 @@ def test_an_event_that_waited_is_handled_whatever_part_of_a_unit_s_rows_is_there
     assert set(handled) == {1, 2, 3}
     assert last_of(again.views["v"].state.progress("a")) == 3
     assert list(table.scan(b"b", b"c")) == []
+
+
+def test_nothing_is_left_of_a_closed_stream_whatever_part_of_a_unit_s_rows_is_there() -> None:
+    def handler(event: Event, state: dict[str, int], cells: Cells) -> None:
+        cells[f"{event.sequence}"] = state["n"] = event.sequence
+
+    topology = Topology("torn")
+    source = topology.source("in", inspector=Inspector("s", "n", "kind"))
+    topology.view("v", of=source, handler=handler, closes="end", retention=60)
+
+    def sent(number: int, kind: str) -> list[Record]:
+        body = {"s": "a", "n": number, "kind": kind}
+        return [Record("in", 0, number - 1, b"a", orjson.dumps(body))]
+
+    def after(units: Sequence[tuple[list[Record], int, int]]) -> MemoryTable:
+        """The table when of each unit so many rows were written, and then all of them."""
+        table = MemoryTable()
+        for records, now, cut in units:
+            position = records[0].offset if records else 2
+            for rows in (cut, None):
+                task = StreamTask(topology, source, 0, {"v": table}, position=position)
+                table.write(task.process(records, now, now).rows.get("v", [])[:rows])
+        return table
+
+    for first in range(7):
+        for second in range(7):
+            table = after(
+                [(sent(1, "x"), 1_000, 0), (sent(2, "end"), 2_000, first), ([], 90_000, second)]
+            )
+            task = StreamTask(topology, source, 0, {"v": table}, position=2)
+            table.write(task.process([], 180_000, 180_000).rows.get("v", []))
+            assert [key for key, _ in table.scan(b"d", b"z")] == [], (first, second)
 
 
 def test_a_state_that_is_too_large_fails_its_event_and_is_not_kept() -> None:

@@ -44,7 +44,7 @@ class ClosedStreams:
     def drop(
         self, now: int, progress_of: Callable[[str], int | Progress]
     ) -> tuple[set[str], list[Row]]:
-        """(streams that are over by `now`, the rows to delete).
+        """(streams that are over by `now`, the rows to delete, in this order).
 
         A stream that was opened again, or that events wait in, stays.
         """
@@ -59,10 +59,10 @@ class ClosedStreams:
                 self.due = due
                 break
             progress = progress_of(stream)
-            rows.append((key, None))
             if isinstance(progress, Progress) and progress.closed == due and not progress.waiting:
                 streams.add(stream)
                 rows.append((progress_key(stream), None))
+            rows.append((key, None))
         return streams, rows
 
 
