@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from stores.view_state.memory import MemoryTable
-from topology import Cells, Event, Inspector, Record, Topology
+from topology import Cells, Event, Inspector, Record, Topology, park, retry
+from topology.declaration.policies import OnError
 from topology.engine.output.record_formatter import OUTPUT_LIMIT
 from topology.engine.stream_task import StreamTask
 from topology.model.partition_table import Row
@@ -75,6 +76,41 @@ def test_nothing_is_left_of_a_closed_stream_whatever_part_of_a_unit_s_rows_is_th
             task = StreamTask(topology, source, 0, {"v": table}, position=2)
             table.write(task.process([], 180_000, 180_000).rows.get("v", []))
             assert [key for key, _ in table.scan(b"d", b"z")] == [], (first, second)
+
+
+@pytest.mark.parametrize("policy", [park(), retry(times=1, backoff=1, then=park())], ids=str)
+def test_a_stream_that_is_set_aside_is_so_whatever_part_of_a_unit_s_rows_is_there(
+    policy: OnError,
+) -> None:
+    fails = True
+
+    def handler(event: Event) -> None:
+        if fails:
+            raise ValueError("no")
+
+    topology = Topology("torn")
+    source = topology.source("in", inspector=Inspector("s", "n"), keyed=True)
+    topology.view("v", of=source, handler=handler, error=policy)
+    for written in range(3):
+        table, fails = MemoryTable(), True
+        rows: list[Row] = (
+            StreamTask(topology, source, 0, {"v": table}).process([record(0, 1)], 1).rows["v"]
+        )
+        assert rows[0][0] == b"pa"
+        table.write(rows[:written])
+        again = StreamTask(topology, source, 0, {"v": table})
+        table.write(again.process([record(0, 1)], 2).rows["v"])
+        state = again.views["v"].state
+        known = written < 2  # else the event is there already, and its count went with the crash
+        if policy == park():
+            assert state.parked == {"a": 1}, written
+            assert (state.counts.waiting, state.counts.parked) == (0, known), written
+        else:
+            assert again.views["v"].retry_due < 2_000, written
+            fails = False
+            again.process([], 2_000, 2_000)
+            assert last_of(state.progress("a")) == state.counts.processed == 1, written
+            assert state.counts.waiting == known - 1, written
 
 
 def test_a_state_that_is_too_large_fails_its_event_and_is_not_kept() -> None:

@@ -244,6 +244,12 @@ class ViewState(Unloads):
             found, state = self._find(stream)
             if self.view.stateful:
                 self._recent_states[stream] = state
+            if isinstance(found, Progress) and found.held:
+                # At least once, a crash may leave a stream set aside of which nothing waits yet.
+                if found.retry is None:
+                    self.parked.setdefault(stream, 0)
+                else:
+                    self.retries.add(found.retry.due, stream)
         self._recent[stream] = found
         return found
 

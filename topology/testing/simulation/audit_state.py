@@ -91,6 +91,9 @@ def state_errors(
                 f"not at {wanted.last}"
             )
         waiting = waits.pop(stream, set())
+        if not once and at is not None:
+            # A crash may leave rows of what was processed; a start deletes them.
+            waiting = {sequence for sequence in waiting if sequence > at}
         in_memory = held.waiting if isinstance(held, Progress) else 0
         if waiting != wanted.waiting or in_memory != len(waiting):
             wrong.append(
