@@ -7,7 +7,6 @@ from itertools import islice
 from threading import Thread
 from typing import Any
 
-import orjson
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
 
 from bench.bench import Bench, Run, Wrong
@@ -34,33 +33,29 @@ def latencies(
         told = {"TOPOLOGY": run.job.group, "TABLES": table}
         run.start(who.command(), f"{who.name.replace(' ', '-')}-live", **told, **who.environment)
         run.ready(1)
-        sent: dict[tuple[str, int], float] = {}
         some = list(islice(messages, RATE * SECONDS))
-        sender = Thread(target=_send, args=(run, some, sent), daemon=True)
-        found = list(_seen(run, sender, sent))
+        sender = Thread(target=_send, args=(run, some), daemon=True)
+        found = list(_seen(run, sender))
         sender.join()
-    warm = min(sent.values()) + SECONDS * 1000 * WARM
+    warm = min((at for _, at in found), default=0.0) + SECONDS * 1000 * WARM
     counted = sorted(ms for ms, at in found if at >= warm)
     if not counted:
         raise Wrong(f"nothing came of what was sent after {SECONDS * WARM:.0f} s")
     return {f"{table}_p50": percentile(counted, 0.5), f"{table}_p99": percentile(counted, 0.99)}
 
 
-def _send(run: Run, messages: list[Sent], sent: dict[tuple[str, int], float]) -> None:
+def _send(run: Run, messages: list[Sent]) -> None:
     producer, began = run.cluster.producer({"linger.ms": 5}), time.monotonic()
     for number, (key, value) in enumerate(messages):
         if (early := began + number / RATE - time.monotonic()) > 0:
             producer.poll(early)
-        now = time.time_ns() / 1e6
-        move = orjson.loads(value)
-        sent[move["tail"], move["number"]] = now
-        producer.produce(run.job.input, value, key, headers={"at": f"{now:.3f}"})
+        # A trace context goes through views and hops, and this one's id is when it began.
+        trace = f"00-{time.time_ns():032x}-{1:016x}-01"
+        producer.produce(run.job.input, value, key, headers={"traceparent": trace})
     producer.flush(30)
 
 
-def _seen(
-    run: Run, sender: Thread, sent: dict[tuple[str, int], float]
-) -> Iterator[tuple[float, float]]:
+def _seen(run: Run, sender: Thread) -> Iterator[tuple[float, float]]:
     """(latency, when sent) of what comes, in ms."""
     settings = {
         "bootstrap.servers": run.job.broker,
@@ -82,15 +77,11 @@ def _seen(
             if (error := message.error()) is not None:
                 raise KafkaException(error)
             heard = time.monotonic()
-            at = _sent_at(message, sent)
+            at = _sent_at(message)
             yield now - at, at
 
 
-def _sent_at(message: Message, sent: dict[tuple[str, int], float]) -> float:
-    """Kafka Streams hands the headers on, Sequitur says which event it was."""
+def _sent_at(message: Message) -> float:
+    """When the trace of a record began, in ms since 1970."""
     headers: Any = message.headers() or []
-    for name, value in headers:
-        if name == "at":
-            return float(value)
-    said = orjson.loads(message.value() or b"")
-    return sent[said["stream"], said["sequence"]]
+    return int(dict(headers)["traceparent"].split(b"-")[1], 16) / 1e6

@@ -165,8 +165,7 @@ def _cost(table: str, title: str) -> Scenario:
 def _live(bench: Bench) -> Iterator[Sample]:
     flights = STAGE.of(bench.events)
     for who in ALL[:2]:
-        # Behind our hop an output does not say which movement it came of.
-        for table in who.tables[: 1 if who is SEQUITUR else 2]:
+        for table in who.tables[:2]:
             messages = flights.moved(DELIVERIES["in order"])
             if who.missing() is None:
                 yield sample(who.name, partial(latencies, bench, who, table, messages))
