@@ -1,7 +1,8 @@
 """A topology made to be killed: its outputs and states are checked against a fold of its input.
 
 From the environment: SOAK (name prefix of its topics and group), SOAK_CLOCK (the file that its wall
-clock follows, if any), SOAK_WORKED (if set, views with workers are among its views),
+clock follows, if any), SOAK_WORKED (if set, views with workers are among its views), SOAK_RING (the
+slots of the ring of view `again`),
 SEQUITUR_BROKER, SEQUITUR_DATADIR, SEQUITUR_GUARANTEE. Input is re-keyed by
 the stream in the body.
 """
@@ -52,7 +53,7 @@ def ledger(event: Event, state: dict[str, Any]) -> Iterator[Upsert]:
     yield total("ledger", event, state)
 
 
-@topology.view("again", of=source, buffer=16, full=redeliver())
+@topology.view("again", of=source, buffer=int(os.environ.get("SOAK_RING", 16)), full=redeliver())
 def again(event: Event, state: dict[str, Any]) -> Iterator[Upsert]:
     """Keeps totals; what does not fit into its ring comes again."""
     yield total("again", event, state)

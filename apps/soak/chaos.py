@@ -61,6 +61,8 @@ class Soak:
     store: str = "rocksdb"
     worked: bool = False
     """Whether views with workers are among the views."""
+    ring: int = 16
+    """Slots of the view whose events come again."""
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     began: dict[str, int] = field(default_factory=dict)
     disks: dict[str, SmallDisk] = field(default_factory=dict)
@@ -112,6 +114,7 @@ class Soak:
             "SEQUITUR_INSTANCE": name,
             "SOAK_CLOCK": str(self._clock(name)),
             "SOAK_WORKED": "yes" if self.worked else "",
+            "SOAK_RING": str(self.ring),
             "SOAK_MENDED": str(self.folder / "mended"),
         }
         self._environment = environment

@@ -39,9 +39,10 @@ def run_round(broker: Broker, way: str, folder: Path, seed: int, count: int) -> 
     print(f"{way}, seed {seed}", flush=True)
     guarantee, _, name = way.partition(", ")
     began, compacted = time.monotonic(), seed % 3 == 0
-    work = shaped(EVENTS, next(each for each in SHAPES if each.name == name), seed)
+    shape = next(each for each in SHAPES if each.name == name)
+    work = shaped(EVENTS, shape, seed)
     prefix = f"soak-{seed}-{int(time.time())}"
-    soak = Soak(broker.address, prefix, folder, guarantee, worked=True)
+    soak = Soak(broker.address, prefix, folder, guarantee, worked=True, ring=shape.ring)
     what: Counter[str] = Counter()
     try:
         soak.fill(Workload([], {}))

@@ -24,7 +24,8 @@ class Shape:
 
     streams: so many. late, twice: shares of the events. reach: how many events of its stream
     overtake a late one at most. hot: the share of events that one stream has, which arrive shuffled
-    in blocks of `block`.
+    in blocks of `block`. ring: of the view whose events come again: with 16 slots so many of one
+    stream would go round for hours, as `redeliver()` says of itself.
     """
 
     name: str
@@ -34,13 +35,14 @@ class Shape:
     reach: int = 30
     hot: float = 0.0
     block: int = 5_000
+    ring: int = 16
 
 
 SHAPES = (
     Shape("300 streams", 300),
     Shape("60,000 streams, 30% late", 60_000, late=0.3, reach=40),
     Shape("reach 500", 300, late=0.3, reach=500),
-    Shape("a hot stream in blocks of 5,000", 2_000, hot=0.2),
+    Shape("a hot stream in blocks of 5,000", 2_000, hot=0.2, ring=8_192),
 )
 
 

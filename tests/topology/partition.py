@@ -102,7 +102,10 @@ class Partition:
     def coming(self, view: ViewTask) -> RedeliveryQueue:
         """The same, and when they do."""
         found = RedeliveryQueue(view)
-        found.read(self.away(view), self.now)
+        for record in self.away(view):
+            if not found.room:
+                break
+            found.read([record], self.now)
         return found
 
     @property
