@@ -30,7 +30,7 @@ def latencies(
     What several movements changed may be told once: it counts for the last of them.
     """
     with bench.run("exactly_once", outputs=(table,), partitions=1) as run:
-        told = {"TOPOLOGY": run.job.group, "TABLES": table}
+        told = {"TOPOLOGY": run.job.group, "TABLES": table, "WEATHER": f"{run.job.group}.reports"}
         run.start(who.command(), f"{who.name.replace(' ', '-')}-live", **told, **who.environment)
         run.ready(1)
         some = list(islice(messages, RATE * SECONDS))
