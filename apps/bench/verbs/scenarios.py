@@ -39,7 +39,7 @@ def _happened(messages: Iterator[Message], early: int) -> Iterator[int]:
         yield int(datetime.fromisoformat(orjson.loads(value)["time"]).timestamp() * 1000) - early
 
 
-def _split(reports: list[Message], early: int) -> tuple[list[Message], list[Message]]:
+def split(reports: list[Message], early: int) -> tuple[list[Message], list[Message]]:
     """The first reports, which are there before all others, and the others.
 
     What is older than one of its airport's that is there is there, too: no network has held it back
@@ -86,7 +86,7 @@ def measure(
     flights, right = STAGE.of(bench.events), STAGE.expected(bench.events, delivery)
     first = min(FIRST, bench.events // 4)
     moves = flights.moved(delivery)
-    early, late = _split(
+    early, late = split(
         list(flights.reported(delivery)), first * len(flights.reports) // bench.events
     )
     with (

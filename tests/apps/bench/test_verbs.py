@@ -13,7 +13,7 @@ from bench.bench import Bench
 from bench.verbs import in_process
 from bench.verbs.contestants import ALL
 from bench.verbs.deliveries import DELIVERIES, END, Flights
-from bench.verbs.scenarios import IN_PROCESS
+from bench.verbs.scenarios import IN_PROCESS, split
 from bench.verbs.tables import TABLES, expected, table_of, wrong
 
 DAY = 86_400_000
@@ -76,6 +76,19 @@ def test_the_weather_is_delivered_out_of_order_too(flights: Flights) -> None:
         assert out != straight
         assert sorted(out) == sorted(straight)
         assert out[-3:] == straight[-3:]
+
+
+def test_no_report_of_the_second_part_is_older_than_one_of_its_airport_s_in_the_first(
+    flights: Flights,
+) -> None:
+    reports = list(flights.reported(DELIVERIES["twice"]))
+    there, others = split(reports, len(reports) // 4)
+    assert sorted(there + others) == sorted(reports)
+    assert len(reports) // 4 <= len(there) < len(reports) // 2
+    newest: dict[bytes | None, str] = {}
+    for key, value in there:
+        newest[key] = max(newest.get(key, ""), orjson.loads(value)["time"])
+    assert all(orjson.loads(value)["time"] > newest.get(key, "") for key, value in others)
 
 
 def test_a_table_is_what_was_written_last_whoever_wrote_it() -> None:
