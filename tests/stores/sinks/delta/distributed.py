@@ -1,9 +1,9 @@
 """A Delta Lake sink whose batches are folded by Spark's tasks, as executors do it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +17,7 @@ COLUMNS = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 
 
 class DistributedDeltaStore(DeltaStore):
-    steps = ("_begin", "_write_staged", "_save_dead", "_save_streams")
+    steps: ClassVar[Sequence[str]] = ("_begin", "_write_staged", "_save_dead", "_save_streams")
 
     def open(
         self, tables: Iterable[DeclaredTable] = (), shadow: str | None = None
