@@ -51,6 +51,7 @@ def timing(looks: Sequence[Look], records: int, *, behind: bool = False) -> Timi
     """Work it out from looks at outputs that grew to `records` records in the end.
 
     behind: whether these came behind the first look, all of them; whatever was put out before.
+    Raises Stalled where nothing came.
     """
     first = next(look for look in looks if look.offsets)
     final = looks[-1].offsets
@@ -60,6 +61,8 @@ def timing(looks: Sequence[Look], records: int, *, behind: bool = False) -> Timi
     if not steady:
         return Timing(first.seconds, last.seconds, records / last.seconds, last.cpu / records * 1e6)
     seconds = last.seconds - first.seconds
+    if not seconds:
+        raise Stalled(f"nothing came of {records:,} records")
     return Timing(
         first.seconds, last.seconds, steady / seconds, (last.cpu - first.cpu) / steady * 1e6
     )

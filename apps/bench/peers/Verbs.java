@@ -36,7 +36,8 @@ import org.apache.kafka.streams.state.WindowStore;
  * <p>Besides the variables of every peer: WEATHER, the topic of the reports, keyed by airport; its
  * INPUT is keyed by aircraft. TABLES, which of the three, by commas; GRACE, milliseconds of windows
  * and join; VERSIONED, whether the weather is a versioned table, which a join with grace needs.
- * IDLE, milliseconds that a task waits for another input before it goes on without.
+ * IDLE, milliseconds that a task waits for another input before it goes on without. THREADS: 1 if
+ * not said.
  */
 public final class Verbs {
   private static final ObjectMapper MAPPER =
@@ -92,7 +93,7 @@ public final class Verbs {
     settings.put("state.dir", environment.get("DATADIR"));
     settings.put("processing.guarantee", "exactly_once_v2");
     settings.put("auto.offset.reset", "earliest");
-    settings.put("num.stream.threads", "1");
+    settings.put("num.stream.threads", environment.getOrDefault("THREADS", "1"));
     settings.put("replication.factor", "1");
     settings.put("topology.optimization", "all");
     settings.put("statestore.cache.max.bytes", 64 << 20);

@@ -1,7 +1,7 @@
 """Who makes the tables, and with how much grace."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bench.peers import kafka_streams, quix
 from bench.peers.peer import nothing
@@ -19,7 +19,8 @@ With less, on a busy machine, the weather gets ahead of the departures, which co
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """title: for the reader. tables: that it makes. environment: of its program, besides."""
+    """title: for the reader. tables: that it makes. environment: of its program, besides. cores:
+    how many it can use, by threads or processes."""
 
     name: str
     title: str
@@ -27,6 +28,7 @@ class Contestant:
     tables: tuple[str, ...] = TABLES
     environment: Mapping[str, str] = field(default_factory=dict)
     missing: Callable[[], str | None] = nothing
+    cores: int = 1
 
 
 SEQUITUR = Contestant("sequitur", "Sequitur", lambda: worker("bench.topologies.verbs"))
@@ -62,4 +64,25 @@ ALL = (
 )
 COSTED = (SEQUITUR, ALL[1], ALL[4], ALL[-1])
 """Those of which it is measured what a table costs: no grace, and most."""
-CONTESTANTS = {contestant.name: contestant for contestant in ALL}
+SEQUITUR_2 = replace(
+    SEQUITUR,
+    name="sequitur, two",
+    title="Sequitur, `--processes 2`",
+    command=lambda: [*SEQUITUR.command(), "--processes", "2"],
+    cores=2,
+)
+ON_TWO = (
+    SEQUITUR_2,
+    *(
+        replace(
+            who,
+            name=f"{who.name}, two",
+            title=f"{who.title}, two threads",
+            environment={**who.environment, "THREADS": "2"},
+            cores=2,
+        )
+        for who in COSTED[1:3]
+    ),
+)
+"""The same with two processes or threads."""
+CONTESTANTS = {contestant.name: contestant for contestant in (*ALL, *ON_TWO)}

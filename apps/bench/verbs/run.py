@@ -58,13 +58,13 @@ _HEAD = f"""\
 and Quix Streams, in turn, on one broker. `--install` installs these first; `--help` shows all
 options.
 
-All read the same two topics of one partition: the movements of the flights of 2013, keyed by
-aircraft, and the hourly weather at New York's airports, keyed by airport. They make three tables:
-departures by aircraft and day, the mean delay of departures by airport and hour (after a re-key),
-and the weather at each departure, which is the latest report at or before it. A row is wrong where
-it is not what pandas makes of the same year by `groupby` and `merge_asof`, or missing, or should
-not be there. Records are stamped with the events' own times, reports a millisecond early, so that
-they precede the departures of their minute. A dash: not measured.
+All read the same two topics, of one partition where nothing else is said: the movements of the
+flights of 2013, keyed by aircraft, and the hourly weather at New York's airports, keyed by airport.
+They make three tables: departures by aircraft and day, the mean delay of departures by airport and
+hour (after a re-key), and the weather at each departure, which is the latest report at or before
+it. A row is wrong where it is not what pandas makes of the same year by `groupby` and `merge_asof`,
+or missing, or should not be there. Records are stamped with the events' own times, reports a
+millisecond early, so that they precede the departures of their minute. A dash: not measured.
 
 Everybody is counted alike. The first {FIRST:,} movements, at most a quarter of all, and the
 reports up to them are there before a contestant starts; when it has put out what comes of them, and
@@ -74,7 +74,8 @@ _TAIL = """\
 ## The peers
 
 Their programs are `Verbs.java` and `quix_verbs.py` in `apps/bench/peers`. What is not said here is
-as each has it by default. All commit exactly once, with one thread or process, linger 20 ms.
+as each has it by default. All commit exactly once, linger 20 ms, with one thread or process where
+nothing else is said.
 
 - *Kafka Streams*: windows with grace, cached stores of 64 MB, `max.task.idle.ms` 60,000 so that a
   join waits for its other side as long as it takes, 5,000 records a poll, batches of 256 KB. A

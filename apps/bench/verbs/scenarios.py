@@ -10,20 +10,22 @@ from itertools import islice, product
 
 import orjson
 
-from bench.bench import Bench, sample
+from bench.bench import PARTITIONS, Bench, sample
 from bench.goals import Goal, figure, ratio
 from bench.results import Sample
 from bench.scenarios.scenario import Column, Scenario
-from bench.verbs.contestants import ALL, COSTED, SEQUITUR, Contestant
+from bench.verbs.contestants import ALL, COSTED, ON_TWO, SEQUITUR, SEQUITUR_2, Contestant
 from bench.verbs.deliveries import DELIVERIES, SKIP, Delivery, Flights
 from bench.verbs.in_process import tables as in_process
 from bench.verbs.latency import RATE, latencies
 from bench.verbs.tables import TABLES, Table, expected, table_of, wrong
+from bench.verbs.topology import SETTLE
 from bench.workload import Message
 from soak.check import read
 
 PARTITION = 1
-"""Partitions: with more, a re-key alone would change the order, also where all arrives in it."""
+"""Partitions for one core: with more, a re-key alone would change the order, also where all arrives
+in it."""
 _COSTS = "late"
 """The delivery for which it is measured what a table costs."""
 
@@ -77,6 +79,7 @@ class Stage:
 
 
 STAGE = Stage()
+OURS = (SEQUITUR, SEQUITUR_2)
 
 
 def measure(
@@ -85,16 +88,17 @@ def measure(
     """Let one make some tables of one delivery, and compare them with those of pandas."""
     flights, right = STAGE.of(bench.events), STAGE.expected(bench.events, delivery)
     first = min(FIRST, bench.events // 4)
+    partitions = PARTITION if who.cores == 1 else PARTITIONS
     moves = flights.moved(delivery)
     early, late = split(
         list(flights.reported(delivery)), first * len(flights.reports) // bench.events
     )
     with (
-        bench.run("exactly_once", outputs=tables, partitions=PARTITION) as run,
+        bench.run("exactly_once", outputs=tables, partitions=partitions) as run,
         ExitStack() as held,
     ):
         cluster, topic, weather = bench.cluster, run.job.input, f"{run.job.group}.reports"
-        cluster.create({weather: PARTITION})
+        cluster.create({weather: partitions})
         times = _happened(flights.moved(delivery), 0)
         cluster.fill(topic, islice(moves, first), times)
         held.enter_context(cluster.held_back(topic, moves, times))
@@ -105,18 +109,18 @@ def measure(
             told["SKIP"] = str(SKIP)
         run.start(who.command(), who.name.replace(" ", "-"), **told, **who.environment)
         run.until(run.has_output, "no output")
-        run.ready(1)
+        run.ready(who.cores)
         before = run.look()
         # Not in a transaction: as long as one is open, nobody knows that a report has settled.
         cluster.fill(weather, late, _happened(iter(late), 1))
         held.close()
         rest = len(flights.moves) - first
-        timing = run.watch_input(rest, SKIP if delivery.loses else 0, before)
+        timing = run.watch_input(rest, SKIP if delivery.loses else SETTLE, before)
         run.stop()
         found = {"rate": timing.rate, "cpu": timing.cpu}
         for table, topic in zip(tables, run.outputs, strict=True):
             got = table_of(read(bench.cluster.broker, topic))
-            found |= compared(table, right[table], got, missing=who is SEQUITUR)
+            found |= compared(table, right[table], got, missing=who in OURS)
         told_again = [name for name in bench.cluster.named(run.job.group) if "changelog" in name]
         size = sum(
             len(record.key() or b"") + len(record.value() or b"")
@@ -161,21 +165,23 @@ def _cost(table: str, title: str) -> Scenario:
     delivery = DELIVERIES[_COSTS]
 
     def run(bench: Bench) -> Iterator[Sample]:
-        for who in COSTED:
+        for who in (*COSTED, *ON_TWO):
             if who.missing() is None and table in who.tables:
                 yield sample(who.name, partial(measure, bench, who, delivery, (table,)))
 
     return Scenario(
         table,
         f"What it costs: {title}",
-        f"This table alone, {delivery.title}.",
+        f"This table alone, {delivery.title}. With two threads or processes topics have"
+        f" {PARTITIONS} partitions, as many in a re-key.",
         (
             Column("events/s", "rate"),
             Column("CPU s per million", "cpu", 1),
             Column("changelog bytes an event", "changelog"),
+            Column("rows that are wrong, per cent", table, 2),
         ),
         run,
-        {who.name: who.title for who in ALL},
+        {who.name: who.title for who in (*COSTED, *ON_TWO)},
     )
 
 
@@ -303,5 +309,16 @@ GOALS = (
         )
         for table, title in zip(TABLES, _TITLES, strict=True)
         for who in COSTED[1:3]
+    ),
+    *(
+        Goal(
+            f"{title}, `--processes 2`: events/s × {who.title}",
+            table,
+            ratio(SEQUITUR_2.name, who.name, "rate"),
+            1,
+            full=_FULL,
+        )
+        for table, title in zip(TABLES, _TITLES, strict=True)
+        for who in ON_TWO[1:]
     ),
 )

@@ -8,6 +8,8 @@ from topology import Inspector, Topology, monotonic, rebuild_stream, skip
 from topology.verbs import ViewOptions, as_of_time, count, events, mean, tumbling
 
 HOUR, DAY = 3600, 24 * 3600
+SETTLE = 5
+"""Seconds after which a report is known to be an airport's next."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def declared(
         reports = topology.source(
             weather,
             inspector=Inspector("origin", "time"),
-            sequence=monotonic(settle=5),
+            sequence=monotonic(settle=SETTLE),
             keyed=True,
             partitions=partitions,
         )

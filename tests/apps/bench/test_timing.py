@@ -1,6 +1,6 @@
 import pytest
 
-from bench.timing import Look, timing
+from bench.timing import Look, Stalled, timing
 
 
 def test_the_rate_is_between_the_first_and_the_last_growth() -> None:
@@ -32,3 +32,8 @@ def test_records_behind_the_first_look_are_all_counted_whatever_was_put_out_befo
     found = timing([Look(0.0, 900, 1.0), Look(2.0, 1000, 2.0)], 500, behind=True)
     assert found.rate == pytest.approx(250)
     assert found.cpu == pytest.approx(2000)
+
+
+def test_where_nothing_came_behind_the_first_look_there_is_no_rate() -> None:
+    with pytest.raises(Stalled, match="nothing came of 500 records"):
+        timing([Look(0.0, 900, 1.0)], 500, behind=True)
