@@ -276,7 +276,7 @@ def events(
             the content is checked and made into; as the inspector made it unless given. A frozen
             dataclass is made once for all views of the source.
         time: a function of that to when it happened: a datetime with a time zone, or seconds since
-            1970. Windows need it.
+            1970; what is less than a millisecond is cut off. Windows need it.
 
     Raises:
         DeclarationError: the source is another topology's, or the type is none that can be read.

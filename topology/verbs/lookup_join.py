@@ -199,7 +199,8 @@ class _Key:
         """known: as of the left. corrects: whether a rebuild sends it."""
         at = sequence if self.by_sequence else time
         if at < self.kept and not (corrects and self._is_whole_behind(at)):
-            self.taken.late = at, self.kept
+            if content is not None or corrects:
+                self.taken.late = at, self.kept
             if corrects or self.by_sequence or not missing:
                 return
             # What is missing before it may be of any time up to now.

@@ -203,6 +203,32 @@ def test_what_is_kept_no_more_goes_to_the_late_topic_with_the_reason() -> None:
     assert state["clock"] == 200_000
 
 
+def test_what_a_filter_leaves_out_is_not_late_however_old() -> None:
+    graph = Topology("flights")
+    moves, weather = (
+        graph.source(topic, inspector=Inspector(stream, number))
+        for topic, stream, number in (("moves", "tail", "number"), ("weather", "origin", "n"))
+    )
+    reports = events(graph, weather, time=lambda report: report["time"])
+    windy = reports.filter(lambda report: report["wind"] > 5).latest(name="wind")
+    found = events(graph, moves, time=lambda move: move["time"]).lookup(
+        windy,
+        key=lambda move: move["origin"],
+        at=as_of_time(keep=50),
+        merge=with_wind,
+        name="found",
+    )
+    found.to_rows("found", {"wind": lambda found: found["wind"]})
+    driver = TopologyTestDriver(graph)
+    for n, (time, wind) in enumerate([(100, 9), (500, 1), (90, 2), (80, 8)], 1):
+        driver.pipe("weather", report("JFK", n, time, wind))
+    driver.pipe("moves", move("N1", 1, "JFK", 200))
+    (late,) = driver.read("flights.late")
+    assert orjson.loads(late.value or b"")[1][0][0] == 4
+    (row,) = driver.table("found").values()
+    assert (row["wind"], row["final"]) == (9, True)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6))
 def test_how_far_a_side_is_ahead_does_not_matter_for_what_is_kept(seed: int) -> None:

@@ -115,9 +115,12 @@ class WorkerContext:
             )
         return found
 
-    def writer(self, source: TopicPartition, view: str = "") -> Writer:
-        """A new writer for what is read together, or for one view that reads apart."""
-        if self.producer is not None:
+    def writer(self, source: TopicPartition, view: str = "", *, atomic: bool = False) -> Writer:
+        """A new writer for what is read together, or for one view that reads apart.
+
+        atomic: whether a unit is a transaction at least once, too.
+        """
+        if self.producer is not None and not atomic:
             return AcknowledgedWriter(
                 self.producer, self.changelogs, self.partitions, self.offsets.done
             )

@@ -60,6 +60,9 @@ class StreamPartition(Partition):
         self._declared = declared
         self._views = context.topology.views_of(declared)
         self._shared_views = shared_views(self._views)
+        # Workers have no way to tell an event that comes again in their view's arrivals topic.
+        has_workers = any(view.work is not None for view in self._views)
+        self._atomic = has_workers or context.settings.guarantee == "exactly_once"
         self._leaving: set[asyncio.Task[None]] = set()
         self._open: dict[str, PartitionView] = {}
 
@@ -68,7 +71,7 @@ class StreamPartition(Partition):
         context = self._context
         self.budget = Budget(context.settings.waiting_bytes)
         self._limits = await context.limits(self.source.topic)
-        writers = [context.writer(self.source)]
+        writers = [self._writer()]
         try:
             await writers[0].start()
             tables = await context.tables.restore(self._views, self.source.partition)
@@ -81,7 +84,7 @@ class StreamPartition(Partition):
                     continue
                 # An earlier owner may still run it apart, under this id: fence that off, and read
                 # what it wrote until then, even where the view joins the others now.
-                writer = context.writer(self.source, view.name)
+                writer = self._writer(view.name)
                 writers.append(writer)
                 await writer.start()
                 await context.tables.restore([view], self.source.partition)
@@ -98,6 +101,9 @@ class StreamPartition(Partition):
             await asyncio.gather(*(wait_for_stop(writer.stop()) for writer in writers))
             raise
         return runners
+
+    def _writer(self, view: str = "") -> Writer:
+        return self._context.writer(self.source, view, atomic=self._atomic)
 
     async def _save_waits(
         self, views: Iterable[View], tables: Mapping[str, Any], writer: Writer, first: int
@@ -189,7 +195,7 @@ class StreamPartition(Partition):
             return StreamTask(
                 context.topology, self._declared, number, tables,
                 position=start, intake=taken, apart=apart, now=wall(), budget=self.budget,
-                limits=self._limits, atomic=context.settings.guarantee == "exactly_once",
+                limits=self._limits, atomic=self._atomic,
             )  # fmt: skip
         except (TableFenced, TableUnavailable):
             raise
@@ -215,7 +221,7 @@ class StreamPartition(Partition):
         self._in_background(self._leave(view))
 
     async def _leave(self, view: PartitionView) -> None:
-        writer = self._context.writer(self.source, view.name)
+        writer = self._writer(view.name)
         try:
             await writer.start()
             start = view.task.state.positions.input

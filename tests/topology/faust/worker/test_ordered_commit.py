@@ -9,7 +9,13 @@ from pathlib import Path
 import orjson
 import pytest
 from confluent_kafka import Message
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from tests.topology.faust.worker.ordered.test_processes import has_ended
 from tests.topology.faust.worker_process import Worker
@@ -257,6 +263,32 @@ def test_at_least_once_commits_in_order_too_and_the_commands_find_nothing_wrong(
                 worker.run(command, SEQUITUR_GUARANTEE="at_least_once").returncode == 0
             )
         )
+
+
+def test_at_least_once_an_event_counts_once_though_the_first_stage_takes_it_again(
+    worker: Worker,
+) -> None:
+    worker.start(SEQUITUR_GUARANTEE="at_least_once")
+    worker.send(event("a", 1))
+    worker.wait("board", 1)
+    limit = partial(_limit, AdminClient({"bootstrap.servers": worker.broker}))
+    changelog = f"{worker.prefix}-board-changelog"
+    # A unit's rows are refused, after what it sends to the arrivals topic has been acknowledged. The
+    # end of a transaction is not, which takes 78 bytes.
+    limit(changelog, "90")
+    worker.send(event("a", 2), event("a", 3))
+    worker.wait_until(lambda: worker.log_file.read_text().count("starts again") >= 3)
+    limit(changelog, "1000000")
+    worker.send(event("a", 4))
+    assert seen(worker.wait("board", 4)) == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    assert by_stream(worker.records("board.arrivals")) == {"a": [1, 2, 3, 4]}
+
+
+def _limit(admin: AdminClient, topic: str, most: str) -> None:
+    entry = ConfigEntry("max.message.bytes", most, incremental_operation=AlterConfigOpType.SET)
+    of = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([of]).values():
+        future.result(30)
 
 
 @pytest.mark.parametrize("run_in", ["threads", "processes"])
