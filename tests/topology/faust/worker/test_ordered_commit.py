@@ -273,8 +273,8 @@ def test_at_least_once_an_event_counts_once_though_the_first_stage_takes_it_agai
     worker.wait("board", 1)
     limit = partial(_limit, AdminClient({"bootstrap.servers": worker.broker}))
     changelog = f"{worker.prefix}-board-changelog"
-    # A unit's rows are refused, after what it sends to the arrivals topic has been acknowledged. The
-    # end of a transaction is not, which takes 78 bytes.
+    # A unit's rows are refused, after what it sends to the arrivals topic has been acknowledged.
+    # The end of a transaction is not, which takes 78 bytes.
     limit(changelog, "90")
     worker.send(event("a", 2), event("a", 3))
     worker.wait_until(lambda: worker.log_file.read_text().count("starts again") >= 3)
