@@ -58,6 +58,7 @@ class View(SideTopics):
         hops: topic that only another view reads → what to send where a rebuild makes other values
             of a stream's events than before: (before, after) → value, None for nothing.
         folds: name of a fold of the view's verbs → its rows.
+        by_row: whether the handler can leave out the rows of an event that fail.
         taken: topics that verbs of the view's own read instead of their being written.
         is_async: whether the handler has to be awaited.
         start: where a stream begins.
@@ -95,6 +96,7 @@ class View(SideTopics):
     plain_state: bool = False
     hops: Mapping[str, Correction] = field(default_factory=dict)
     folds: Mapping[str, RowsOf] = field(default_factory=dict)
+    by_row: bool = False
     taken: frozenset[str] = frozenset()
 
     @property

@@ -23,7 +23,7 @@ _INT = re.compile(r"[+-]?[0-9]{1,512}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _REVISION = re.compile(r"([0-9]{1,19})-[^\s-]+")
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
-_STREAM_LIMIT = 512
+STREAM_LETTERS = 512
 """Characters in a stream id; longer ones are a sign of a wrong field path."""
 
 
@@ -63,20 +63,20 @@ def stream_id(value: Any, kind: StreamType = "auto") -> str:
             if not _INT.fullmatch(value):
                 raise Malformed(f"the stream {printable(value)} is no int")
             return str(int(value))
-        if 0 < size <= _STREAM_LIMIT:
+        if 0 < size <= STREAM_LETTERS:
             text: str = value
             if not text.isascii() and text != text.encode("utf-8", "replace").decode():
                 raise Malformed("the stream is not Unicode text")
             return text
         if not size:
             raise Malformed("the stream is empty")
-        raise Malformed(f"the stream has {size} characters; the limit is {_STREAM_LIMIT}")
+        raise Malformed(f"the stream has {size} characters; the limit is {STREAM_LETTERS}")
     if of is int:
         if kind == "guid":
             raise Malformed("the stream is an int, no GUID")
         if _LOWEST <= value <= _HIGHEST:
             return str(value)
-        if value.bit_length() > 4 * _STREAM_LIMIT:
+        if value.bit_length() > 4 * STREAM_LETTERS:
             raise Malformed(f"the stream is an int of {value.bit_length()} bits")
         return stream_id(str(value), "text")
     if of is bytes:

@@ -71,6 +71,16 @@ class Late:
     reason: str
 
 
+@dataclass(slots=True)
+class FailedRows:
+    """Says that rows of an event could not be made, while all else of it is done: verbs yield it.
+
+    The event counts as processed. errors: what was raised, and of which row.
+    """
+
+    errors: Sequence[BaseException]
+
+
 RowChange = Upsert | Delete
 """What a handler does to one row of a read-store table."""
 Output = Upsert | Delete | Emit

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from topology.model.errors import DeclarationError, HandlerError
-from topology.verbs.exact_sum import add_exactly, rounded
+from topology.verbs.exact_sum import Sum, add_exactly, negated, rounded
 from topology.verbs.steps import checked_function
 
 T = TypeVar("T")
@@ -71,8 +71,9 @@ def count() -> Aggregate[Any, int, int]:
     return _Plain(int, lambda n, _: n + 1, lambda n: n, lambda a, b: a + b, lambda a, b: a - b)
 
 
-def total(of: Callable[[T], Number]) -> Aggregate[T, list[Number], Number]:
-    """The sum of a number of each event, exact until it is shown.
+def total(of: Callable[[T], Number]) -> Aggregate[T, Sum, Number]:
+    """The sum of a number of each event, exact until it is shown: of ints as an int of 64 bits,
+    else as the nearest float.
 
     Args:
         of: the number of an event: an int or a finite float. Anything else fails the event.
@@ -108,18 +109,20 @@ def least(of: Callable[[T], V]) -> Aggregate[T, list[V], V | None]:
     """The least value of the events, None of none.
 
     Args:
-        of: the value of an event: numbers, or texts. Anything else fails the event.
+        of: the value of an event: a number or a text, which is beyond all numbers. Anything else
+            fails the event.
     """
-    return _extreme(of, lambda value, best: value < best)
+    return _extreme(of, _before)
 
 
 def most(of: Callable[[T], V]) -> Aggregate[T, list[V], V | None]:
     """The greatest value of the events, None of none.
 
     Args:
-        of: the value of an event: numbers, or texts. Anything else fails the event.
+        of: the value of an event: a number or a text, which is beyond all numbers. Anything else
+            fails the event.
     """
-    return _extreme(of, lambda value, best: value > best)
+    return _extreme(of, lambda value, best: _before(best, value))
 
 
 def _extreme(
@@ -142,14 +145,22 @@ def _extreme(
     )
 
 
-def _both(a: list[Number], b: list[Number]) -> list[Number]:
+def _before(a: Any, b: Any) -> bool:
+    """The order of numbers and texts. What is equal and looks otherwise, as 1 and 1.0, has one too:
+    else which of them is shown would depend on which came first."""
+    if isinstance(a, str) is not isinstance(b, str):
+        return isinstance(b, str)
+    return bool(a < b or (a == b and str(a) < str(b)))
+
+
+def _both(a: Sum, b: Sum) -> Sum:
     for each in b:
         a = add_exactly(a, each)
     return a
 
 
-def _less(a: list[Number], b: list[Number]) -> list[Number]:
-    return _both(a, [-each for each in b])
+def _less(a: Sum, b: Sum) -> Sum:
+    return _both(a, negated(b))
 
 
 def _number(value: Any) -> Number:

@@ -14,6 +14,7 @@ from topology.declaration.policies import OnError
 from topology.declaration.seconds import is_seconds
 from topology.declaration.topology import Topology
 from topology.declaration.view import CellRange
+from topology.inspectors.normalise import STREAM_LETTERS
 from topology.model.changes import Late, Output
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError, HandlerError
@@ -179,5 +180,9 @@ def key_text(key: Any, of: str = "by(…)") -> str:
         raise HandlerError(
             f"{of} returned {key!r:.100}; let it return a text or a whole number, and filter "
             "events without a key out"
+        )
+    if len(key) > STREAM_LETTERS:
+        raise HandlerError(
+            f"{of} returned {key[:40]!r}… of {len(key)} letters; the limit is {STREAM_LETTERS}"
         )
     return key

@@ -13,9 +13,9 @@ from topology.declaration.orders import Monotonic
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import CellRange, Correction
-from topology.model.changes import Emit, Late, Output
+from topology.model.changes import Emit, FailedRows, Late, Output
 from topology.model.column_types import ColumnType
-from topology.model.errors import DeclarationError
+from topology.model.errors import DeclarationError, HandlerError, described
 from topology.model.event import Event
 from topology.verbs.as_of import AsOf
 from topology.verbs.combining import key_text
@@ -123,7 +123,7 @@ def lookup(
         checked_function(f"view {name!r}: lookup(key", key)
     topic, waits = f"{graph.name}.{name}.by-key", f"{graph.name}.{name}.waits"
     tables = options.pop("tables", ())
-    _send_left(given, key, at, topic, f"{name}-left", options)
+    _send_left(given, right._input, key, at, topic, f"{name}-left", options)
     right._topics.append(topic)
     _feeds(graph, right._name, topic)
     views = (f"{name}-left", right._name, *((f"{name}-wait",) if at.wait else ()), name)
@@ -138,6 +138,7 @@ def lookup(
 
 def _send_left(
     given: Input,
+    right: Input,
     key: Callable[[Any], Any] | None,
     at: AsOf[Any],
     topic: str,
@@ -146,12 +147,17 @@ def _send_left(
 ) -> None:
     """Declare the view that takes the left streams in sequence."""
     run = fused(given.steps)
+    ids = getattr(right.source.inspector, "stream_ids", None)
+    # Any text of the hop is an id as it is, but for GUIDs, which it reads as inspectors do.
+    as_right = None if ids is None or {*ids.types} <= {"auto", "text"} else ids.read
 
     def send(event: Event) -> list[Emit]:
         content, time = given.taken(event)
         looks: dict[str, list[list[int]]] = {}
         for number, value in enumerate(run(content)):
             to = event.stream if key is None else key_text(key(value), "lookup(key=…)")
+            if as_right is not None:
+                to = as_right(to)
             looks.setdefault(to, []).append([number, at.at(value, time)])
         kept = given.needed(event.content) if looks else None
         return [
@@ -209,12 +215,37 @@ def _combine(
         )  # fmt: skip
         return Change(found.id, row, found.time, found.missing, settled=found.settled)
 
-    def find(event: Event, state: dict[str, Any], cells: Cells) -> list[Output | Late]:
+    def told(stream: str, found: list[Found], cells: Cells) -> list[Output | Late | FailedRows]:
+        attempt = getattr(cells, "attempt", None)
+        if attempt is None:
+            return [*rows.told(stream, [change_of(each) for each in found], cells)]
+        # Something of this record has failed. A right event is not to be lost for all rows, for the
+        # sake of one that cannot be made of it.
+        good, errors = list[Change](), list[BaseException]()
+        for each in found:
+            trial = cells.apart()  # type: ignore[attr-defined]
+            try:
+                change = change_of(each)
+                attempt(rows.told(stream, [change], trial))
+                trial.changed()
+            except Exception as error:
+                failed = HandlerError(
+                    f"the row of stream {each.stream!r}, sequence {each.sequence} cannot be made: "
+                    f"{described(error)}"
+                )
+                failed.__cause__ = error
+                errors.append(failed)
+            else:
+                good.append(change)
+        said = rows.told(stream, good, cells)
+        return [*said, FailedRows(errors)] if errors else [*said]
+
+    def find(event: Event, state: dict[str, Any], cells: Cells) -> list[Output | Late | FailedRows]:
         record: LookupRecord = event.content
         taken = join.take(state, cells, record, event.message.timestamp)
-        said: list[Output | Late] = []
+        said: list[Output | Late | FailedRows] = []
         if taken.found:
-            said += rows.told(event.stream, [change_of(each) for each in taken.found], cells)
+            said += told(event.stream, taken.found, cells)
         for row in taken.dropped:
             rows.forget(row, cells)
         if taken.waits:
@@ -237,12 +268,16 @@ def _combine(
                 value = f"value {used}"
                 right = None if used is None else next(iter(cells(value, f"{value}\0")))[1]
                 found = Found(at, stream, sequence, number, time, left, right, final, missing)
-                yield asdict(change_of(found).row)
+                try:
+                    row = change_of(found).row
+                except Exception:
+                    continue  # there is none: the error log has said so
+                yield asdict(row)
 
     emits = [topic, waits] if at.wait else [topic]
     declare(graph, name, source, named(find, (), "find"), options, emits=emits)
     view = graph.views[name]
-    graph.replace_view(replace(view, folds={name: rows_of}))
+    graph.replace_view(replace(view, folds={name: rows_of}, by_row=True))
     for to in emits:
         _feeds(graph, name, to)
     return rows

@@ -27,6 +27,7 @@ from tests.topology.verbs.lookup_model import (
 )
 from topology import Inspector, Topology, TopologyTestDriver, rebuild_stream, skip
 from topology.engine.state.reading import StreamReader
+from topology.inspectors.normalise import StreamType
 from topology.model.errors import DeclarationError
 from topology.spark.supported import check_supported
 from topology.verbs import as_of_sequence, as_of_time, count, events, least, tumbling
@@ -201,6 +202,89 @@ def test_what_is_kept_no_more_goes_to_the_late_topic_with_the_reason() -> None:
     assert b"00:02:29" in reasons[1]
     state = driver.state("flown", "JFK")
     assert state["clock"] == 200_000
+
+
+def failing(at: AsOf[Any]) -> Topology:
+    """Departures of which some cannot be made a row: by `merge`, a filter, or a column."""
+
+    def merged(move: Body, report: Body | None) -> Body:
+        found = with_wind(move, report)
+        return found | {"share": 1 / (13 - (found["wind"] or 0))}
+
+    graph = Topology("flights")
+    moves, weather = (
+        graph.source(topic, inspector=Inspector(stream, number))
+        for topic, stream, number in (("moves", "tail", "number"), ("weather", "origin", "n"))
+    )
+    wind = events(graph, weather, time=lambda report: report["time"]).latest(name="wind")
+    found = events(graph, moves, time=lambda move: move["time"]).lookup(
+        wind, key=lambda move: move["origin"], at=at, merge=merged, name="flown"
+    )
+    found.to_rows("flown", {"wind": lambda it: float("nan") if it["wind"] == 17 else it["wind"]})
+    windy = found.filter(lambda it: it["wind"] > 20)
+    windy.by(lambda it: it["origin"]).fold(count(), name="windy").to_rows("windy")
+    return graph
+
+
+@pytest.mark.parametrize("wait", [None, 0])
+def test_a_row_that_cannot_be_made_holds_up_no_other(wait: float | None) -> None:
+    """One that finds nothing fails in the filter, one that finds 13 in `merge`, and one that finds
+    17 when its output is written."""
+    reports = [report("JFK", n, 10 * n, wind) for n, wind in enumerate([30, 13, 17, 31, 0], 1)]
+    moves = [move("N1", number, "JFK", 10 * number - 5) for number in range(1, 6)]
+    chance, tables = Random(7), set[str]()
+    for order in (moves + reports, reports + moves, chance.sample(moves + reports, 10)):
+        driver = TopologyTestDriver(failing(as_of_time(wait=wait, keep=100)))
+        driver.pipe_batch("weather", [(None, body) for body in order if "n" in body][:2])
+        for body in order:
+            driver.pipe(topic_of(body), body)
+        assert said(driver) == {("N1", 2): (30, 0, True), ("N1", 5): (31, 0, True)}
+        assert windy(driver) == {"JFK": (2, 0)}
+        tables.add(hashed(driver))
+        errors = driver.read_json("flights.errors")
+        assert {each["done"] for each in errors} == {"handled but for this row"}
+        texts = {each["error"].partition("sequence ")[2] for each in errors}
+        kinds = [("1", "TypeError"), ("3", "ZeroDivisionError"), ("4", "RefusedValue")]
+        for number, kind in kinds:
+            assert any(text.startswith(f"{number} cannot be made: {kind}") for text in texts)
+        assert driver.counts("flown").failed == 0
+        report_of = driver.audit()
+        assert report_of.sound
+        assert report_of.bad_news == [f"{len(errors)} rows that could not be made"]
+        assert not driver.explain("flown", "JFK").well
+    assert len(tables) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"), [("int", "007"), ("guid", "{6F9619FF-8B86-D011-B42D-00C04FC964FF}")]
+)
+def test_a_key_is_read_as_the_ids_of_the_right_are(kind: StreamType, written: str) -> None:
+    graph = Topology("shop")
+    orders = events(graph, graph.source("orders", inspector=Inspector("id", "number")))
+    stock = graph.source("stock", inspector=Inspector("item", "n", stream_type=kind))
+    found = orders.lookup(
+        events(graph, stock).latest(name="latest"), key=lambda order: order["item"],
+        at=as_of_sequence(left=lambda order: 1),
+        merge=lambda order, item: item and item["left"], name="found",
+    )  # fmt: skip
+    found.to_rows("found", {"left": lambda left: left})
+    driver = TopologyTestDriver(graph)
+    driver.pipe("stock", {"item": written, "n": 1, "left": 5})
+    driver.pipe("orders", {"id": "a", "number": 1, "item": written})
+    assert [row["left"] for row in driver.table("found").values()] == [5]
+
+
+def test_a_key_that_is_too_long_fails_its_event_and_no_table_looks_whole() -> None:
+    graph = Topology("shop")
+    orders = events(graph, graph.source("orders", inspector=Inspector("id", "number")))
+    orders.by(lambda order: order["key"]).fold(count(), name="keys").to_rows("keys")
+    driver = TopologyTestDriver(graph)
+    for number, key in enumerate(["x" * 512, "x" * 513, "y"], 1):
+        driver.pipe("orders", {"id": "a", "number": number, "key": key})
+    rows = {row["key"]: (row["value"], row["missing"]) for row in driver.table("keys").values()}
+    assert rows == {"x" * 512: (1, 0), "y": (1, 1)}
+    assert driver.counts("keys-by").failed == 1
+    assert not driver.read("shop.malformed")
 
 
 def test_what_a_filter_leaves_out_is_not_late_however_old() -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -367,18 +368,59 @@ def test_columns_are_functions_of_the_row() -> None:
     assert row == {"stream": "N1", "said": "N1: 1"}
 
 
-@given(st.lists(st.floats(-1e300, 1e300) | st.integers(-(2**40), 2**40), max_size=30), st.randoms())
-@settings(max_examples=100)
+TERMS = st.floats(-1e300, 1e300) | st.integers(-(2**40), 2**40) | st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.lists(TERMS, max_size=30), st.randoms())
+@settings(max_examples=200)
 def test_a_total_is_exact_in_any_order(terms: list[float], chance: random.Random) -> None:
     sums = total(lambda term: float(term) if isinstance(term, float) else term)
     found = []
     for _ in range(2):
         kept = sums.start()
         for term in terms:
-            kept = sums.add(kept, term)
+            kept = orjson.loads(orjson.dumps(sums.add(kept, term)))
         found.append(sums.result(kept))
         chance.shuffle(terms)
-    assert found[0] == found[1] == float(sum(map(Fraction, terms)))
+    right = sum(map(Fraction, terms))
+    assert repr(found[0]) == repr(found[1])
+    assert found[0] == (right if isinstance(found[0], int) else float(right))
+
+
+def test_a_mean_of_nanoseconds_needs_more_than_64_bits_on_its_way() -> None:
+    times = mean(lambda time: time)
+    kept = times.start()
+    for number in range(20):
+        kept = orjson.loads(orjson.dumps(times.add(kept, 1_780_000_000_000_000_000 + number)))
+    assert times.result(kept) == 1_780_000_000_000_000_009.5
+    assert times.subtract is not None
+    nothing = times.subtract(kept, kept)
+    assert nothing == [0, []]
+
+
+@given(
+    st.lists(
+        st.sampled_from([0, 0.0, -0.0, 1, 1.0, True, 2, "", "1", "a"]) | st.integers(0, 9),
+        min_size=1, max_size=9,
+    ),
+    st.randoms(),
+)  # fmt: skip
+def test_the_least_and_the_most_are_one_in_any_order(values: list[Any], chance: Any) -> None:
+    extremes: list[Aggregate[Any, Any, Any]] = [least(lambda it: it), most(lambda it: it)]
+    for extreme in extremes:
+        assert extreme.merge is not None
+        found = set()
+        for _ in range(3):
+            chance.shuffle(values)
+            at = chance.randrange(len(values) + 1)
+            parts = []
+            for part in (values[:at], values[at:]):
+                kept = extreme.start()
+                for value in part:
+                    kept = extreme.add(kept, value)
+                parts.append(kept)
+            found.add(repr(extreme.result(extreme.merge(*parts))))
+        assert len(found) == 1
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), "7", True, None])

@@ -177,6 +177,7 @@ class Audit:
             contents=contents,
             whole=len(self.views) == len(self.topology.views),
             too_late=findings.too_late,
+            without_rows=findings.without_rows,
         )
 
     # -- feeds

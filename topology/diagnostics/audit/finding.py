@@ -79,7 +79,8 @@ class Unreadable:
 @dataclass(slots=True)
 class Findings:
     """The violations, as many as there are, and remarks. too_late: events that were handled in
-    sequence, and were late in their own time.
+    sequence, and were late in their own time. without_rows: error reports of rows that could not
+    be made of events that were handled.
 
     once: whether the workers write exactly once. exact: whether nothing moved while the ends were
     noted; else there may be more in the topics than the views' states tell of.
@@ -93,6 +94,7 @@ class Findings:
     number: int = 0
     remarks: list[str] = field(default_factory=list)
     too_late: int = 0
+    without_rows: int = 0
 
     def violation(self, violation: Violation) -> None:
         self.number += 1

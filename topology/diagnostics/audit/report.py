@@ -26,7 +26,8 @@ class AuditReport:
     """violations: the first thousand of `number`. remarks: what is said besides. unreadable: topic
     → how many of its records cannot be decoded. contents: whether what handlers say was compared.
     whole: whether all views were audited. too_late: records of events that were late in their own
-    time. work: view → its second stage, a moment later.
+    time. without_rows: error reports of rows that could not be made. work: view → its second stage,
+    a moment later.
     """
 
     topology: str
@@ -39,6 +40,7 @@ class AuditReport:
     contents: bool = False
     whole: bool = True
     too_late: int = 0
+    without_rows: int = 0
     work: dict[str, tuple[WorkTally, ...]] = field(default_factory=dict)
 
     @property
@@ -88,6 +90,7 @@ class AuditReport:
         found = [(sum(getattr(each, name) for each in counts), name) for name in LOST]
         found.append((sum(source.malformed for source in self.sources), "malformed"))
         found.append((self.too_late, "late in their own time"))
+        found.append((self.without_rows, "rows that could not be made"))
         troubles = [t for name, work in self.work.items() for t in work_troubles(name, work)]
         stopped = [str(each) for each in troubles if each.place != UNASSIGNED]
         halted = [f"view {v.name} halted" for v in self.views if v.halted]

@@ -73,6 +73,8 @@ def decided(policy: OnError, event: Event, error: BaseException, retried: int) -
     return action_of(chosen, retried)
 
 
+WITHOUT_ROW = "handled but for this row"
+"""What an error log says of an event of which all is done but for a row that could not be made."""
 HEALED = "handled in a rebuild"
 """What the error log says of an event that failed before, and does not any more."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, islice
 from types import GeneratorType
 from typing import Any
@@ -10,7 +11,7 @@ import orjson
 
 from topology.declaration.view import View
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
-from topology.engine.output.failure import Failure, decided, log_failure
+from topology.engine.output.failure import WITHOUT_ROW, Failure, decided, log_failure
 from topology.engine.output.live_cells import Cells, CellSource, Kept
 from topology.engine.output.message_paths import as_json, follow
 from topology.engine.output.record_formatter import (
@@ -24,6 +25,7 @@ from topology.model.changes import (
     ITEMS_LIMIT,
     Delete,
     Emit,
+    FailedRows,
     Late,
     Upsert,
     acollected,
@@ -49,6 +51,8 @@ Emitted = tuple[dict[str, list[Out]], str, Out]
 """Which of the unit's outputs a message goes to, its topic, its record."""
 _PLAIN = frozenset((GeneratorType, list, tuple))
 """What handlers return, nearly always."""
+ROWS = 10
+"""Rows of one event whose errors are reported, at most."""
 NEVER: Mapping[Event, int] = {}
 """No event was retried."""
 
@@ -86,6 +90,7 @@ class Handling:
         self.stored = stored if view.cells else None
         self.cells: dict[str, Kept] = {}
         self.live_cells: Cells | None = None
+        self.attempt: Callable[[Iterable[Any]], None] | None = None
         self.processed = self.passed = self.failed = 0
         self.without: list[Event] = []
         self.formatter = formatter or RecordFormatter(view)
@@ -124,7 +129,9 @@ class Handling:
                     processed += 1
                 except BaseException as error:
                     # Nobody else raises anything here: a plain function cannot be cancelled.
-                    if fail(event, error):
+                    if view.by_row and self._row_by_row(event):
+                        processed += 1
+                    elif fail(event, error):
                         remaining = self.others(remaining)
                         break
             else:
@@ -173,7 +180,26 @@ class Handling:
         assert self.stored is not None
         stream = event.stream
         self.live_cells = Cells(self.stored, stream, self.cells.setdefault(stream, {}))
+        self.live_cells.attempt = self.attempt
         return self.view.handler(event, state, self.live_cells)
+
+    def _row_by_row(self, event: Event) -> bool:
+        """Handle an event that failed again, without those of its rows that do; False where it
+        fails all the same."""
+        self.attempt = partial(self._try, event)
+        try:
+            self.write(event, self.with_cells(event, self.state(event.stream)))
+        except BaseException:
+            return False
+        finally:
+            self.attempt = None
+        return True
+
+    def _try(self, event: Event, items: Iterable[Any]) -> None:
+        """Raise what writing a part of an event's outputs would raise."""
+        trial = Handling(self.view, CommitUnit(*self.unit.place), self.state_of)
+        trial.stateful = False
+        trial.write(event, items)
 
     def writes_one(self) -> Callable[[Event, Any], None]:
         """`write` of a view whose handlers yield one thing most often, of which there is little to
@@ -225,6 +251,7 @@ class Handling:
         few, size = FEW, 0
         unrouted: list[Event] = []
         late: str | None = None
+        rows: FailedRows | None = None
         if self.paths:
             items = follow(self.paths, event, items, unrouted)
         for item in items:
@@ -236,6 +263,8 @@ class Handling:
                 emits.append(self.emitted(event, item))
             elif kind is Late:
                 late = item.reason
+            elif kind is FailedRows:
+                rows = item
             else:
                 raise HandlerError(
                     f"the handler yielded a {kind.__name__}; yield Upsert, Delete or Emit"
@@ -261,6 +290,9 @@ class Handling:
             self.unrouted += unrouted
         if late is not None:
             self.too_late.append((event, late))
+        if rows is not None:
+            for error in rows.errors[:ROWS]:
+                log_failure(self.view, event, error, WITHOUT_ROW, self.unit)
         if state is not None:
             self.states[event.stream] = state
         if cells:

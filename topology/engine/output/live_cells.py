@@ -1,7 +1,7 @@
 """A stream's cells, as the handler of one event has them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Protocol
 
 import orjson
@@ -35,8 +35,11 @@ class Cells(MutableMapping[str, Any]):
     """A stream's cells, as the handler of one event has them: JSON values by key.
 
     A value that is taken out may be changed in place, as the stream's dictionary may. step: what
-    earlier events of the step have left of the stream's cells.
+    earlier events of the step have left of the stream's cells. attempt: where the event has failed
+    before, what takes a part of its outputs for a trial, and raises what it would raise of them.
     """
+
+    attempt: Callable[[Iterable[Any]], None] | None = None
 
     def __init__(self, source: CellSource, stream: str, step: Kept) -> None:
         self._source, self._stream, self._step = source, stream, step
@@ -90,6 +93,10 @@ class Cells(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def apart(self) -> "Cells":
+        """The same cells, to be changed for a trial: these stay as they are."""
+        return Cells(_Inner(self), self._stream, {})
+
     def _before(self, key: str) -> bytes | None:
         """The cell as JSON before the event; the same one for as long as the event is handled."""
         if key not in self._raw:
@@ -116,6 +123,19 @@ class Cells(MutableMapping[str, Any]):
             if self._before(key) is not None:
                 found[key] = None
         return found
+
+
+class _Inner:
+    """The cells of an event, as a trial finds them."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+
+    def get(self, stream: str, key: str) -> bytes | None:
+        return orjson.dumps(self._cells[key]) if key in self._cells else None
+
+    def keys(self, stream: str) -> Iterable[str]:
+        return iter(self._cells)
 
 
 class MemoryCells:
