@@ -72,8 +72,9 @@ def count() -> Aggregate[Any, int, int]:
 
 
 def total(of: Callable[[T], Number]) -> Aggregate[T, Sum, Number]:
-    """The sum of a number of each event, exact until it is shown: of ints as an int of 64 bits,
-    else as the nearest float.
+    """The sum of a number of each event, exact until it is shown.
+
+    It is an int where all are ints and it has 64 bits, else the nearest float.
 
     Args:
         of: the number of an event: an int or a finite float. Anything else fails the event.

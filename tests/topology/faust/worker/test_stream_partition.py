@@ -94,7 +94,7 @@ async def started(row: Positions, written: Positions | None = None) -> tuple[lis
         reader=reader,
         refusals=lambda place: None,
         limits=limits,
-        writer=lambda place, view="": FakeWriter(view, told),
+        writer=lambda place, view="", atomic=False: FakeWriter(view, told),
     )
 
     async def crash(error: BaseException) -> None:
