@@ -3,20 +3,26 @@
 Left and right come in any order, so nothing here depends on it. Values and rows are kept as cells,
 sorted by what is looked up: a time, or a sequence of the right stream. The state is a dictionary
 that JSON can write: `clock`, the highest of the right's, `mark`, its last event, `held`, how many
-values there are, `since`, from where on none was dropped, `gone`, the last of the rows that were
-dropped, and the ranges of rows that may have changed: `todo` of those that are final, `again` of
-those that are told of, but not final: [from, to before, the row to go on with]; `waiting`, the last
-group of rows that wait: [its number, the slice of time in which it began to, how many they are];
-and `over`, the groups that have waited long enough: [its number, the cell of it to go on with].
+values there are, `losses`, how often some were given up, `since`, from where on nothing was
+dropped, `gone`, the last of the rows that were dropped, and the ranges of rows that may have
+changed: `todo` of those that are final, `again` of those that are told of, but not final: [from, to
+before, the row to go on with]; `waiting`, the last group of rows that wait: [its number, the slice
+of time in which it began to, how many they are]; and `over`, the groups that have waited long
+enough: [its number, the cell of it to go on with].
 
 Two rules bound it, and both are of the right's own sequence, so that nothing depends on how far one
 side is ahead of the other: a row is kept, and an event of the right is taken, up to `keep` behind
 the clock. Values are kept longer, `history` of them, for rows that are yet to come.
+
+What was given up is noted as [the clock in front of it, the sequence behind it, how many]. It may
+have been what a row looks up if it is behind what the row finds, and the clock in front of it had
+not passed the row. Neither changes once the row is kept no more, so that this does not depend on
+how far one side is ahead either. Both grow from one loss to the next.
 """
 
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import dropwhile, islice, takewhile
 from typing import Any
 
 import orjson
@@ -32,6 +38,8 @@ BYTES = 250_000
 """The same of what they are made of: the row changes of one record have a limit."""
 TOGETHER = 16
 """Rows of a group that wait in one cell: each that joins them writes it anew."""
+LOSSES = 10_000
+"""How often some were given up, as far as that is known."""
 DROPPED = 200
 """Rows and values that one record drops, of those that are kept no more."""
 
@@ -125,6 +133,7 @@ class _Key:
         self.state, self.cells = state, cells
         self.values = SortedCells(cells, "values")
         self.rows = SortedCells(cells, "rows")
+        self.lost = SortedCells(cells, "lost")
         self.open = SortedCells(cells, "open")
         """The rows that are told of, and not final."""
         self.taken = Taken()
@@ -198,35 +207,80 @@ class _Key:
     ) -> None:  # fmt: skip
         """known: as of the left. corrects: whether a rebuild sends it."""
         at = sequence if self.by_sequence else time
-        if at < self.kept and not (corrects and self._is_whole_behind(at)):
+        if at < self.kept and not (corrects and self._is_whole_behind(at, sequence)):
             if content is not None or corrects:
                 self.taken.late = at, self.kept
             if corrects or self.by_sequence or not missing:
                 return
             # What is missing before it may be of any time up to now.
             at, content = self.clock, None
+        self.found = (0, 0, None, 0)
+        if corrects:
+            self._corrected(at, sequence, missing, known)
+        elif missing:
+            self._lose(self.clock, sequence, missing)
         before, self.clock = self.reached, max(self.clock, at)
         self.state["clock"] = self.clock
         self._may_change("todo", before, self.reached)
         held = self.values.find([at, sequence])
-        if content is not None or missing or held is not None:
+        if content is not None:
             if held is None:
                 self.state["held"] = self.state.get("held", 0) + 1
-            self.values.put([at, sequence, missing, content is not None])
-            self.found = (0, 0, None, 0)
-            if content is not None:
-                self.cells[f"value {sequence}"] = content
-            # From the value before to the one behind, what is found or missing may be another.
-            earlier = next(self._valid(self.values.below([at, sequence])), None)
-            later = next(self._valid(self.values.since([at, sequence + 1])), None)
-            low, high = earlier[0] if earlier else -LAST, later[0] if later else LAST
-            self._may_change("todo", low, min(high, self.reached))
-            self._may_change("again", max(low, self.reached), high)
+            self.values.put([at, sequence])
+            self.cells[f"value {sequence}"] = content
+        elif held is not None:
+            self.state["held"] -= 1
+            self.values.remove(held)
+            del self.cells[f"value {sequence}"]
+        if content is not None or held is not None:
+            later = next(self.values.since([at, sequence + 1]), None)
+            self._changed(at, later[0] if later else LAST)
 
-    def _is_whole_behind(self, at: int) -> bool:
+    def _lose(self, clock: int, sequence: int, missing: int) -> None:
+        """Some were given up in front of an event of the right."""
+        self.lost.put([clock, sequence, missing])
+        self.state["losses"] = self.state.get("losses", 0) + 1
+        self._changed_from(clock)
+
+    def _corrected(self, at: int, sequence: int, missing: int, known: bool) -> None:
+        """A rebuild sends an event that was given up, or one in front of which others are now."""
+        behind = list(dropwhile(lambda loss: loss[1] < sequence, self.lost.since([-LAST])))
+        loss = behind[0] if behind else None
+        if loss is not None and loss[1] == sequence:
+            self._found_again(behind.pop(0))
+        if missing:
+            self._lose(self.clock if loss is None else loss[0], sequence, missing)
+        if not known:
+            if loss is not None:
+                self._changed_from(loss[0])
+            # The clock in front of what is missing behind it is that of this one, too.
+            for clock, later, count in takewhile(lambda loss: loss[0] < at, behind):
+                self._found_again([clock, later, count])
+                self._lose(at, later, count)
+
+    def _found_again(self, loss: Item) -> None:
+        self.lost.remove(loss)
+        self.state["losses"] -= 1
+        self._changed_from(loss[0])
+
+    def _changed_from(self, clock: int) -> None:
+        """What is missing may be another for rows since a clock, up to the next value: of what is
+        later than the clock, all is behind what is missing."""
+        later = next(self.values.since([clock + 1]), None)
+        self._changed(clock, later[0] if later else LAST)
+
+    def _changed(self, low: int, high: int) -> None:
+        """What rows from one time, or sequence, to below another find may be another."""
+        self._may_change("todo", low, min(high, self.reached))
+        self._may_change("again", max(low, self.reached), high)
+
+    def _is_whole_behind(self, at: int, sequence: int) -> bool:
         """Whether all values and rows are there that an event changes: those behind the value
-        before it."""
-        low = next(self._valid(self.values.below([at, -LAST])), [-LAST])[0]
+        before it, and those for which less is missing."""
+        low = next(self.values.below([at, -LAST]), [-LAST])[0]
+        losses = self.lost.since([-LAST])
+        loss = next((each for each in losses if each[1] >= sequence), None)
+        low = low if loss is None else min(low, loss[0])
         return at >= self.since and low > self.state.get("gone", -LAST - 1)
 
     def _may_change(self, which: str, low: int, high: int) -> None:
@@ -298,21 +352,22 @@ class _Key:
         low, high, used, missing = self.found
         if low <= at < high:
             return used, missing
-        low, high, used, missing = -LAST, LAST, None, 0
-        for time, sequence, lost, valid in self.values.below([at + 1]):
-            low = max(low, time)
-            if valid:
-                used = sequence
+        found = next(self.values.below([at + 1]), None)
+        later = next(self.values.since([at + 1]), None)
+        low, used = found if found is not None else (-LAST, None)
+        high, missing = later[0] if later is not None else LAST, 0
+        for clock, sequence, count in self.lost.below([at + 1]):
+            low = max(low, clock)
+            if used is not None and sequence <= used:
                 break
-            missing += lost
-        after = next(self.values.since([at + 1]), None)
-        if after is not None:
-            high, sequence, lost, _ = after
-            if self.by_sequence:
-                # Of those in front of the next one, the ones that are not behind what was seen.
-                lost = max(0, lost - (sequence - at - 1) // self.step)
-                low, high = at, at + 1
-            missing += lost
+            # By sequence, those that are not behind what was seen.
+            beyond = max(0, (sequence - at - 1) // self.step) if self.by_sequence else 0
+            missing += max(0, count - beyond)
+        loss = next(self.lost.since([at + 1]), None)
+        if loss is not None:
+            high = min(high, loss[0])
+        if self.by_sequence and self.lost.first is not None:
+            low, high = at, at + 1
         # Rows between two values find the same.
         self.found = low, high, used, missing
         return used, missing
@@ -329,7 +384,7 @@ class _Key:
             self.taken.dropped.append(entry[1])
             self.state["gone"] = max(entry[0], self.state.get("gone", entry[0]))
         most = min(DROPPED, self.state.get("held", 0) - self.as_of.history)
-        last = next(self._valid(self.values.below([end + 1])), None) if most > 0 else None
+        last = next(self.values.below([end + 1]), None) if most > 0 else None
         if last is not None:
             since = self.values.since([-LAST])
             dropped = list(takewhile(lambda entry: entry[:2] < last[:2], islice(since, most)))
@@ -339,11 +394,19 @@ class _Key:
             if dropped:
                 self.state["held"] -= len(dropped)
                 # What looks up something earlier may have meant a value that is not there now.
-                self.state["since"] = next(self._valid(self.values.since([-LAST])))[0]
+                self.state["since"] = next(self.values.since([-LAST]))[0]
+        self._drop_losses()
 
-    @staticmethod
-    def _valid(entries: Iterator[Item]) -> Iterator[Item]:
-        return (entry for entry in entries if entry[3])
+    def _drop_losses(self) -> None:
+        """Forget of what was given up what cannot matter, or is more than is kept of the values."""
+        since = self.since
+        for loss in list(islice(_before(self.lost.since([-LAST]), since), DROPPED)):
+            self.lost.remove(loss)
+            self.state["losses"] -= 1
+        if self.state.get("losses", 0) > LOSSES:
+            self.lost.remove(next(self.lost.since([-LAST])))
+            self.state["losses"] -= 1
+            self.state["since"] = max(since, self.lost.first)
 
 
 def _before(entries: Iterator[Item], end: int) -> Iterator[Item]:
