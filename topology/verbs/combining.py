@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
 
-from topology.declaration.policies import OnError
+from topology.declaration.policies import Advance, OnError
 from topology.declaration.seconds import is_seconds
 from topology.declaration.topology import Topology
 from topology.declaration.view import CellRange
 from topology.inspectors.normalise import STREAM_LETTERS
-from topology.model.changes import Late, Output
+from topology.model.changes import Late
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError, HandlerError
 from topology.model.event import Event
@@ -24,7 +24,7 @@ from topology.verbs.aggregates import Aggregate, is_plain
 from topology.verbs.contributions import Contribution, InOffsetOrder, contribution_of
 from topology.verbs.declared_views import declare
 from topology.verbs.kept_windows import KeptWindows
-from topology.verbs.revisions import Cells, Change, Reader, applied
+from topology.verbs.revisions import Applied, Cells, Change, Reader, Said, applied, told_by_row
 from topology.verbs.steps import named
 from topology.verbs.windows import Hopping, Session, Windows, moment
 
@@ -107,35 +107,46 @@ def combined(
             f"{', '.join(CombineOptions.__annotations__)}"
         )
 
-    def row(key: str, start: int, end: int, cell: Sequence[Any]) -> KeyRow[Any]:
-        first, last = (None, None) if windows is None else (moment(start), moment(end))
-        return KeyRow(key, first, last, aggregate.result(cell[0]), cell[1])
+    def bounds(start: int, end: int) -> tuple[datetime | None, datetime | None]:
+        return (None, None) if windows is None else (moment(start), moment(end))
 
-    def combine(event: Event, state: dict[str, Any], cells: Cells) -> list[Output | Late]:
+    def row(key: str, start: int, end: int, cell: Sequence[Any]) -> KeyRow[Any]:
+        return KeyRow(key, *bounds(start, end), aggregate.result(cell[0]), cell[1])
+
+    def combine(event: Event, state: dict[str, Any], cells: Cells) -> Said:
         part: Contribution = event.content
         mark = f"from {part.stream}"
         known = cells.get(mark, [])
         if [part.epoch, part.sequence] <= known[:2]:
             return []  # it was sent again after a crash
         cells[mark] = [part.epoch, part.sequence, *known[2:]]
-        said: list[Output | Late] = []
-        kept, over, changes = None, None, []
+        said: Said = []
+        kept, over, key = None, None, event.stream
         if keep is not None and windows is not None:
             kept = KeptWindows(windows, keep, state, cells)
             over = kept.over
             if (refused := kept.refused([*part.plus, *part.minus])) is not None:
                 late = f"its window, which began at {moment(refused)}, is kept no more"
                 said.append(Late(late))
-        for start, end, cell in applied("", part.plus, part.minus, cells, aggregate, windows, over):
-            if cell is not None:
-                made = row(event.stream, start, end, cell)
-            else:
-                made = replace(row(event.stream, start, end, (aggregate.start(), 0)), value=None)
-            changes.append(Change(str(start), made, start, made.missing, cell is None))
-        said += told(event.stream, changes, cells)
+
+        def change_of(item: Applied) -> Change:
+            start, end, cell = item
+            if cell is None:
+                return gone_of(item)[1]
+            made = row(key, start, end, cell)
+            return Change(str(start), made, start, made.missing)
+
+        def gone_of(item: Applied) -> tuple[str, Change]:
+            start, end, _ = item
+            made: KeyRow[Any] = KeyRow(key, *bounds(start, end), None, 0)
+            which = f"the row of key {key!r}" + (f", {made.start}" if windows is not None else "")
+            return which, Change(str(start), made, start, gone=True)
+
+        changed = applied("", part.plus, part.minus, cells, aggregate, windows, over)
+        said += told_by_row(told, key, changed, change_of, gone_of, cells)
         if kept is not None:
             parts = [*part.plus, *part.minus]
-            for start in kept.took(part.stream, parts, [int(each.id) for each in changes]):
+            for start in kept.took(part.stream, parts, [start for start, _, _ in changed]):
                 forget(str(start), cells)
         return said
 
@@ -144,7 +155,11 @@ def combined(
             if cell[2] > 0:
                 start = int(at)
                 end = start if windows is None else dict(windows.of(start))[start]
-                yield asdict(row(key, start, end, cell))
+                try:
+                    made = row(key, start, end, cell)
+                except Exception:
+                    continue  # there is none: the error log has said so
+                yield asdict(made)
 
     order, partitions = InOffsetOrder(), graph.views[fed_by].of.partitions
     source = graph.add_hop(f"{name}-by", topic, (fed_by,), contribution_of, order, partitions)
@@ -153,7 +168,9 @@ def combined(
     given: Any = {**options}
     declare(graph, name, source, handler, given, plain_state=is_plain(aggregate))
     view = graph.views[name]
-    graph.replace_view(replace(view, folds={name: rows}))
+    # An error policy of the user's is for the whole event.
+    by_row = isinstance(view.error, Advance)
+    graph.replace_view(replace(view, folds={name: rows}, by_row=by_row))
 
 
 def checked_windows(windows: object, timed: bool, keep: float | None) -> int | None:

@@ -13,9 +13,9 @@ from topology.declaration.orders import Monotonic
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import CellRange, Correction
-from topology.model.changes import Emit, FailedRows, Late, Output
+from topology.model.changes import Emit, Late
 from topology.model.column_types import ColumnType
-from topology.model.errors import DeclarationError, HandlerError, described
+from topology.model.errors import DeclarationError
 from topology.model.event import Event
 from topology.verbs.as_of import AsOf
 from topology.verbs.combining import key_text
@@ -24,7 +24,7 @@ from topology.verbs.declared_views import ViewOptions, declare, sends_to
 from topology.verbs.inputs import Input
 from topology.verbs.lookup_join import Found, LookupJoin
 from topology.verbs.lookup_records import LookupRecord, as_told_anew, encoded, lookup_record_of
-from topology.verbs.revisions import Cells, Change
+from topology.verbs.revisions import Cells, Change, Said, told_by_row
 from topology.verbs.rows import Rows
 from topology.verbs.steps import checked_function, fused, named
 from topology.verbs.window_fold import missing_before
@@ -215,37 +215,19 @@ def _combine(
         )  # fmt: skip
         return Change(found.id, row, found.time, found.missing, settled=found.settled)
 
-    def told(stream: str, found: list[Found], cells: Cells) -> list[Output | Late | FailedRows]:
-        attempt = getattr(cells, "attempt", None)
-        if attempt is None:
-            return [*rows.told(stream, [change_of(each) for each in found], cells)]
-        # Something of this record has failed. A right event is not to be lost for all rows, for the
-        # sake of one that cannot be made of it.
-        good, errors = list[Change](), list[BaseException]()
-        for each in found:
-            trial = cells.apart()  # type: ignore[attr-defined]
-            try:
-                change = change_of(each)
-                attempt(rows.told(stream, [change], trial))
-                trial.changed()
-            except Exception as error:
-                failed = HandlerError(
-                    f"the row of stream {each.stream!r}, sequence {each.sequence} cannot be made: "
-                    f"{described(error)}"
-                )
-                failed.__cause__ = error
-                errors.append(failed)
-            else:
-                good.append(change)
-        said = rows.told(stream, good, cells)
-        return [*said, FailedRows(errors)] if errors else [*said]
+    def gone_of(found: Found) -> tuple[str, Change]:
+        row: LookupRow[Any] = LookupRow(
+            found.stream, found.sequence, found.number, None, found.final, found.missing
+        )
+        which = f"the row of stream {found.stream!r}, sequence {found.sequence}"
+        return which, Change(found.id, row, found.time, gone=True, settled=found.settled)
 
-    def find(event: Event, state: dict[str, Any], cells: Cells) -> list[Output | Late | FailedRows]:
+    def find(event: Event, state: dict[str, Any], cells: Cells) -> Said:
         record: LookupRecord = event.content
         taken = join.take(state, cells, record, event.message.timestamp)
-        said: list[Output | Late | FailedRows] = []
+        said: Said = []
         if taken.found:
-            said += told(event.stream, taken.found, cells)
+            said += told_by_row(rows.told, event.stream, taken.found, change_of, gone_of, cells)
         for row in taken.dropped:
             rows.forget(row, cells)
         if taken.waits:
