@@ -85,24 +85,25 @@ def as_of_time(*, keep: float, wait: float | None = None, history: int = HISTORY
     """
     if not is_seconds(keep) or (wait is not None and wait != 0 and not is_seconds(wait)):
         raise DeclarationError(
-            f"as_of_time(keep={keep!r}, wait={wait!r}): give seconds: how long rows may be revised,"
-            " and after how long one goes out that is not final, or None"
+            f"as_of_time(keep={keep!r}, wait={wait!r}): give seconds, above 0 for keep: how long "
+            "rows may be revised, and after how long one goes out that is not final, or None"
         )
-    if isinstance(history, bool) or not isinstance(history, int) or history < 0:
-        raise DeclarationError(
-            f"as_of_time(history={history!r}): give how many values of a key are kept, 0 or more"
-        )
+    _check_history("as_of_time", history)
     return AsOf(None, None if wait is None else round(wait * 1000), round(keep * 1000), history)
 
 
-def as_of_sequence(left: Callable[[T], int], keep: int = VERSIONS) -> AsOf[T]:
+def as_of_sequence(
+    left: Callable[[T], int], keep: int = VERSIONS, history: int = HISTORY
+) -> AsOf[T]:
     """The right side's value at the sequence that the left event saw: exact, without clocks.
 
     A row waits for just that sequence, or for a higher one if it was given up.
 
     Args:
         left: a function of the left value to the sequence of the right stream.
-        keep: how many sequences behind the right stream's last one are kept. What comes for
+        keep: how many sequences behind the right stream's last one rows are kept, and may be
+            revised.
+        history: how many of the right stream's last values are kept at least. What looks up
             earlier ones goes to the late topic.
 
     Raises:
@@ -111,4 +112,12 @@ def as_of_sequence(left: Callable[[T], int], keep: int = VERSIONS) -> AsOf[T]:
     checked_function("as_of_sequence(left", left)
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
         raise DeclarationError(f"as_of_sequence(keep={keep!r}): give how many, 1 or more")
-    return AsOf(left, None, keep)
+    _check_history("as_of_sequence", history)
+    return AsOf(left, None, keep, history)
+
+
+def _check_history(of: str, history: Any) -> None:
+    if isinstance(history, bool) or not isinstance(history, int) or history < 0:
+        raise DeclarationError(
+            f"{of}(history={history!r}): give how many values of a key are kept, 0 or more"
+        )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, Unpack
 
+from topology.declaration.policies.late import RebuildStream
 from topology.model.changes import Emit
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
@@ -90,6 +91,15 @@ class ByKey(Generic[T]):
             raise DeclarationError(
                 f"view {name!r}: by(…) combines what events of several streams come to, in any "
                 "order; give Aggregate(merge=…)"
+            )
+        handler = self._input.reader
+        rebuilt = handler is not None and isinstance(handler.late, RebuildStream)
+        if handler is not None and rebuilt and aggregate.subtract is None:
+            raise DeclarationError(
+                f"view {name!r}: the handler of {handler.name!r} may send other values where its "
+                "streams are rebuilt (late=rebuild_stream()), and the aggregate cannot take back "
+                "those before; use count, total or mean, give Aggregate(subtract=…), or leave "
+                "rebuild_stream() away"
             )
         self._input.check_reopen(name, options, REOPEN)
         topic = f"{self._input.graph.name}.{name}.by-key"

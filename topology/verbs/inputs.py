@@ -181,23 +181,25 @@ class Input:
 
     def closes(self, options: ViewOptions) -> frozenset[str]:
         """The kinds that close its streams."""
-        if (view := self._reader()) is not None:
+        if (view := self.reader) is not None:
             return frozenset(view.closing.kinds if view.closing else ())
         kinds = options.get("closes") or ()
         return frozenset([kinds] if isinstance(kinds, str) else kinds)
 
     def first(self, options: ViewOptions) -> int | None:
         """The sequence before a stream's first one, None where it may begin anywhere."""
-        view, order = self._reader(), self.source.sequence
+        view, order = self.reader, self.source.sequence
         start = options.get("start") or First() if view is None else view.start
         return order.start - order.step if isinstance(start, First) else None
 
     def check_reopen(self, name: str, options: ViewOptions, why: str) -> None:
         """Raises DeclarationError where a stream may begin again."""
-        view = self._reader()
+        view = self.reader
         reopen = options.get("reopen") if view is None else view.closing and view.closing.reopen
         if reopen == "start":
             raise DeclarationError(f"view {name!r}: reopen='start': {why}")
 
-    def _reader(self) -> View | None:
+    @property
+    def reader(self) -> View | None:
+        """The view of the user's whose handler sends it, None where it is a source's."""
         return None if self.within is None else self.graph.views[self.within.view]

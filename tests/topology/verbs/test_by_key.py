@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from datetime import datetime
+from itertools import permutations
 from random import Random
 from typing import Any
 
@@ -307,3 +308,42 @@ def test_how_long_windows_by_key_are_kept_is_a_time() -> None:
     by = events(graph, source, time=lambda move: move["time"]).by(lambda move: move["origin"])
     with pytest.raises(DeclarationError, match="keep=-1"):
         by.window(tumbling(1), keep=-1)
+
+
+@pytest.mark.parametrize("how", ["column", "filter", "key"])
+def test_a_row_that_cannot_be_made_on_the_way_loses_no_event(how: str) -> None:
+    """The sum is 0 on the way in some orders, by which nobody can divide."""
+    found = set()
+    for order in permutations(enumerate([1, -1, 5, 0])):
+        graph = Topology("shop")
+        sales = events(graph, graph.source("sales", inspector=Inspector("id", "n")))
+        sums = sales.by(lambda sale: "all").fold(total(lambda sale: sale["v"]), name="sums")
+        if how == "column":
+            sums.to_rows("sums", {"share": lambda row: 10 / row.value})
+        elif how == "filter":
+            sums.filter(lambda row: 10 / row.value < 100).to_rows("sums")
+        else:
+            sums.by(lambda row: int(10 / row.value)).fold(count(), name="shares").to_rows("sums")
+        driver = TopologyTestDriver(graph)
+        for at, value in order:
+            driver.pipe("sales", {"id": f"s{at}", "n": 1, "v": value})
+        errors = driver.read_json("shop.errors")
+        assert all("the row of key 'all' cannot be made" in each["error"] for each in errors)
+        assert driver.counts("sums").failed == 0
+        assert driver.audit().sound
+        found.add(repr(sorted(driver.table("sums").items())))
+    assert len(found) == 1
+
+
+def test_a_row_that_cannot_be_made_in_the_end_is_there_no_longer() -> None:
+    graph = Topology("shop")
+    sales = events(graph, graph.source("sales", inspector=Inspector("id", "n")))
+    sums = sales.by(lambda sale: "all").fold(total(lambda sale: sale["v"]), name="sums")
+    sums.to_rows("sums", {"share": lambda row: 10 / row.value})
+    driver = TopologyTestDriver(graph)
+    driver.pipe("sales", {"id": "a", "n": 1, "v": 5})
+    assert driver.table("sums")
+    driver.pipe("sales", {"id": "b", "n": 1, "v": -5})
+    assert not driver.table("sums")
+    driver.pipe("sales", {"id": "b", "n": 2, "v": 2})
+    assert [row["share"] for row in driver.table("sums").values()] == [5.0]

@@ -15,7 +15,7 @@ from topology import Emit, Event, Inspector, Topology, TopologyTestDriver, rebui
 from topology.model.errors import DeclarationError
 from topology.testing import Simulator
 from topology.testing.simulation.schedule import Schedule
-from topology.verbs import Events, as_of_time, count, emitted, events, total, tumbling
+from topology.verbs import Events, as_of_time, count, emitted, events, least, total, tumbling
 
 
 @dataclass
@@ -183,3 +183,15 @@ def _committed(run: Schedule, topic: str) -> list[Any]:
         for number in range(2)
         for _, value, _, _ in run.world.log.partition((topic, number)).committed()
     ]
+
+
+def test_a_handler_that_may_send_other_values_in_a_rebuild_needs_an_aggregate_that_subtracts() -> (
+    None
+):
+    _, stays = visits(gap=skip(after=10), late=rebuild_stream())
+    by_place = stays.by(lambda it: it.place)
+    with pytest.raises(DeclarationError, match=r"'stays' may send other values.*subtract"):
+        by_place.fold(least(lambda it: it.seconds), name="least")
+    by_place.fold(total(lambda it: it.seconds), name="places")
+    _, stays = visits()
+    stays.by(lambda it: it.place).fold(least(lambda it: it.seconds), name="least")

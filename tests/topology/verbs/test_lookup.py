@@ -562,3 +562,71 @@ def test_rows_that_may_still_change_are_asked_for_by_key() -> None:
         {"stream": "N1", "sequence": 2, "part": 0, "value": {"origin": "JFK", "wind": 30},
          "final": False, "missing": 0},
     ]  # fmt: skip
+
+
+def sifted(keep: float, **options: Any) -> Topology:
+    """Departures with their wind, of reports of which one of 13 fails, and less than 4 is left
+    out."""
+    made = Topology("flights")
+    left, right = (
+        made.source(topic, inspector=Inspector(stream, number))
+        for topic, stream, number in (("moves", "tail", "number"), ("weather", "origin", "n"))
+    )
+    wind = events(made, right, time=lambda report: report["time"]).filter(
+        lambda report: 1 / (13 - report["wind"]) > 0.1
+    )
+    events(made, left, time=lambda move: move["time"]).lookup(
+        wind.latest(name="wind", **options), key=lambda move: move["origin"],
+        at=as_of_time(wait=0, keep=keep), merge=with_wind, name="flown",
+    ).to_rows("flown", {"wind": lambda found: found["wind"]})  # fmt: skip
+    return made
+
+
+@pytest.mark.parametrize("keep", [1, 1_000])
+def test_what_failed_is_missing_though_a_later_one_has_an_earlier_time(keep: float) -> None:
+    reports = [report("JFK", 1, 0, 13), report("JFK", 2, 10, 6), report("JFK", 3, 9, 7)]
+    moves = [move("N1", 1, "JFK", 1)]
+    for order in (moves + reports, reports + moves):
+        assert said(run(sifted(keep), order)) == {("N1", 1): (None, 1, True)}
+
+
+def test_what_is_lost_behind_one_that_is_left_out_is_not_missing_in_front_of_it() -> None:
+    driver = TopologyTestDriver(sifted(1_000, **REBUILT))
+    driver.pipe("weather", report("JFK", 3, 9, 1))  # it is left out, and later than the departure
+    driver.pipe("moves", move("N1", 1, "JFK", 6))
+    driver.advance(30)
+    driver.pipe("weather", report("JFK", 5, 15, 7))
+    driver.pipe("weather", report("JFK", 2, 6, 8))
+    driver.advance(30)
+    assert said(driver) == {("N1", 1): (8, 0, True)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_what_is_missing_does_not_depend_on_filters_or_on_which_side_is_ahead(seed: int) -> None:
+    """Right times go back, some events fail or are left out, and little is kept."""
+    chance = Random(seed)
+    moves = [move("N1", n, "JFK", chance.randrange(20)) for n in range(1, 6)]
+    reports = [
+        report("JFK", n, chance.choice([3 * n, chance.randrange(20)]), chance.choice([7, 0, 13]))
+        for n in range(1, 9)
+    ]
+    keep = chance.choice([1, 2, 5, 1_000])
+    orders = [moves + reports, reports + moves]
+    for _ in range(2):
+        mixed = [True] * len(moves) + [False] * len(reports)
+        chance.shuffle(mixed)
+        sides = iter(moves), iter(reports)
+        orders.append([next(sides[0 if is_move else 1]) for is_move in mixed])
+    assert len({hashed(run(sifted(keep), order)) for order in orders}) == 1
+
+
+def test_by_sequence_too_how_far_the_right_is_ahead_changes_nothing() -> None:
+    tables = set()
+    moves = [move("N1", 1, "JFK", 0, saw=100)]
+    reports = [report("JFK", n, n, n) for n in range(1, 1_300)]
+    for order in (moves + reports, reports + moves):
+        driver = run(flights(BY_SEQUENCE), order)
+        assert not driver.read("flights.late")
+        tables.add(hashed(driver))
+    assert len(tables) == 1
