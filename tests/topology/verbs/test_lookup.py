@@ -599,6 +599,12 @@ def test_what_is_lost_behind_one_that_is_left_out_is_not_missing_in_front_of_it(
     driver.pipe("weather", report("JFK", 2, 6, 8))
     driver.advance(30)
     assert said(driver) == {("N1", 1): (8, 0, True)}
+    driver = TopologyTestDriver(sifted(1_000, **REBUILT))
+    for body in (report("JFK", 2, 6, 8), report("JFK", 3, 9, 1), report("JFK", 5, 15, 7)):
+        driver.pipe("weather", body)
+    driver.advance(30)
+    driver.pipe("moves", move("N1", 1, "JFK", 6))
+    assert said(driver) == {("N1", 1): (8, 0, True)}
 
 
 @settings(max_examples=60, deadline=None)
