@@ -356,6 +356,9 @@ class _Key:
         later = next(self.values.since([at + 1]), None)
         low, used = found if found is not None else (-LAST, None)
         high, missing = later[0] if later is not None else LAST, 0
+        if not self.state.get("losses"):
+            self.found = low, high, used, 0
+            return used, 0
         for clock, sequence, count in self.lost.below([at + 1]):
             low = max(low, clock)
             if used is not None and sequence <= used:
@@ -366,7 +369,7 @@ class _Key:
         loss = next(self.lost.since([at + 1]), None)
         if loss is not None:
             high = min(high, loss[0])
-        if self.by_sequence and self.lost.first is not None:
+        if self.by_sequence:
             low, high = at, at + 1
         # Rows between two values find the same.
         self.found = low, high, used, missing
@@ -399,11 +402,13 @@ class _Key:
 
     def _drop_losses(self) -> None:
         """Forget of what was given up what cannot matter, or is more than is kept of the values."""
+        if not self.state.get("losses"):
+            return
         since = self.since
         for loss in list(islice(_before(self.lost.since([-LAST]), since), DROPPED)):
             self.lost.remove(loss)
             self.state["losses"] -= 1
-        if self.state.get("losses", 0) > LOSSES:
+        if self.state["losses"] > LOSSES:
             self.lost.remove(next(self.lost.since([-LAST])))
             self.state["losses"] -= 1
             self.state["since"] = max(since, self.lost.first)
