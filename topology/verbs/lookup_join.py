@@ -397,7 +397,7 @@ class _Key:
             if dropped:
                 self.state["held"] -= len(dropped)
                 # What looks up something earlier may have meant a value that is not there now.
-                self.state["since"] = next(self.values.since([-LAST]))[0]
+                self.state["since"] = max(self.since, next(self.values.since([-LAST]))[0])
         self._drop_losses()
 
     def _drop_losses(self) -> None:

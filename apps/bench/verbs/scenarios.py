@@ -301,24 +301,17 @@ GOALS = (
     ),
     *(
         Goal(
-            f"{title}: events/s × {who.title}",
+            f"{title}{how}: events/s × {who.title}",
             table,
-            ratio(SEQUITUR.name, who.name, "rate"),
+            ratio(ours.name, who.name, "rate"),
             1,
             full=_FULL,
         )
-        for table, title in zip(TABLES, _TITLES, strict=True)
-        for who in COSTED[1:3]
-    ),
-    *(
-        Goal(
-            f"{title}, `--processes 2`: events/s × {who.title}",
-            table,
-            ratio(SEQUITUR_2.name, who.name, "rate"),
-            1,
-            full=_FULL,
+        for ours, others, how in (
+            (SEQUITUR, COSTED[1:3], ""),
+            (SEQUITUR_2, ON_TWO[1:], ", `--processes 2`"),
         )
         for table, title in zip(TABLES, _TITLES, strict=True)
-        for who in ON_TWO[1:]
+        for who in others
     ),
 )

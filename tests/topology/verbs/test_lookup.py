@@ -30,6 +30,8 @@ from topology.engine.state.reading import StreamReader
 from topology.inspectors.normalise import StreamType
 from topology.model.errors import DeclarationError
 from topology.spark.supported import check_supported
+from topology.testing import Sent, Simulator
+from topology.testing.simulation.world import Guarantee
 from topology.verbs import as_of_sequence, as_of_time, count, events, least, tumbling
 from topology.verbs.as_of import AsOf
 
@@ -221,6 +223,7 @@ def failing(at: AsOf[Any]) -> Topology:
         wind, key=lambda move: move["origin"], at=at, merge=merged, name="flown"
     )
     found.to_rows("flown", {"wind": lambda it: float("nan") if it["wind"] == 17 else it["wind"]})
+    found.by(lambda it: it["origin"]).fold(count(), name="all").to_rows("all")
     windy = found.filter(lambda it: it["wind"] > 20)
     windy.by(lambda it: it["origin"]).fold(count(), name="windy").to_rows("windy")
     return graph
@@ -248,7 +251,7 @@ def test_a_row_that_cannot_be_made_holds_up_no_other(wait: float | None) -> None
         for number, kind in kinds:
             assert any(text.startswith(f"{number} cannot be made: {kind}") for text in texts)
         assert driver.counts("flown").failed == 0
-        report_of = driver.audit()
+        report_of = driver.audit(contents=True)
         assert report_of.sound
         assert report_of.bad_news == [f"{len(errors)} rows that could not be made"]
         assert not driver.explain("flown", "JFK").well
@@ -285,6 +288,15 @@ def test_a_key_that_is_too_long_fails_its_event_and_no_table_looks_whole() -> No
     assert rows == {"x" * 512: (1, 0), "y": (1, 1)}
     assert driver.counts("keys-by").failed == 1
     assert not driver.read("shop.malformed")
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_crashes_change_nothing_where_rows_cannot_be_made(guarantee: Guarantee) -> None:
+    reports = [report("JFK", n, 10 * n, wind) for n, wind in enumerate([30, 13, 17, 31, 0], 1)]
+    moves = [move("N1", number, "JFK", 10 * number - 5) for number in range(1, 6)]
+    sent = [Sent(topic_of(body), body) for body in (*moves, *reports)]
+    graph = failing(as_of_time(wait=0, keep=100))
+    assert Simulator(graph, sent, guarantee=guarantee).run(range(20)).seeds == 20
 
 
 def test_what_a_filter_leaves_out_is_not_late_however_old() -> None:

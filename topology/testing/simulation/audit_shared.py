@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from topology.declaration.view import View
-from topology.engine.output.failure import HEALED
+from topology.engine.output.failure import HEALED, WITHOUT_ROW
 from topology.engine.state.rows import split_redriven_key
 from topology.model.origin_headers import IN_SEQUENCE
 from topology.testing.simulation.fold import Expected
@@ -133,7 +133,7 @@ class SharedTopics:
         for partition in self._partitions(self.topology.errors_topic):
             for _, value, _, _ in partition.committed():
                 report = orjson.loads(value or b"")
-                if report["done"] not in (PASSED_OVER, HEALED):
+                if report["done"] not in (PASSED_OVER, HEALED, WITHOUT_ROW):
                     found[report["view"], report["stream"], report["sequence"]] += 1
         wanted = self._failed
         if self.once:

@@ -88,6 +88,7 @@ def fold(view: View, messages: Iterable[Message]) -> Expected:
                 result.parked = sequence
                 break
             continue
+        unit.keyed.pop(view.errors_topic, None)  # of rows that could not be made
         for _, value, _, _ in unit.colocated.pop(view.output, ()):
             result.outputs.append((sequence, value or b""))
         for topics in (unit.colocated, unit.keyed):
