@@ -96,6 +96,10 @@ class LentConnections:
         lease = await self._leased(grant)
         async with lease.lock:
             self._check(lease)
+            if lease.running is not None and not lease.running.done():
+                # A statement whose awaiting was cancelled goes on in its thread.
+                await asyncio.wait([lease.running])
+                self._check(lease)
             running = self._database.executed(lease, run, parameters)
             lease.running = running
             try:
@@ -165,10 +169,12 @@ class LentConnections:
             if lease is None or lease.connection is None:
                 continue
             made = {each.offset: effects(each) for each in waiting}
+            lease.running = self._database.committed(
+                lease, partial(self._rows.add, effects=made, obsolete=self._obsolete)
+            )
             try:
-                await self._database.committed(
-                    lease, partial(self._rows.add, effects=made, obsolete=self._obsolete)
-                )
+                # Whoever is cancelled here leaves the thread to it: the lease ends behind that.
+                await asyncio.shield(lease.running)
             except DatabaseAway:
                 raise
             except TakenOver as error:

@@ -1,13 +1,14 @@
 """SQL on a lent connection: committed at the turn, rolled back otherwise, once over a crash."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from checkout.postgres import Postgres
 from stores.db.engines import open_engine
@@ -148,6 +149,47 @@ async def test_after_a_crash_between_the_two_commits_sql_is_not_run_again_and_ou
     assert first[: len(tried)] == tried, "byte for byte what the crashed run was to put out"
     states = dict(zip(("s0", "s1", "s0"), held.out("out"), strict=True))
     assert len(states["s0"][1]) == 2, "the next event stands on the state that was kept"
+
+
+async def test_a_partition_that_stops_while_a_turn_is_committed_has_all_of_it_or_nothing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached, rolled_back, done = (threading.Event() for _ in range(3))
+    held = partition(book)
+    lent = (await held.new_sql_run(url)).lent
+    assert lent is not None
+    driver = lent._database._engine.dialect
+    roll_back, commit = driver.do_rollback, driver.do_commit
+
+    def hold(*arguments: Any) -> None:
+        if "INTO sequitur_turns" in arguments[2]:
+            reached.set()
+            rolled_back.wait(1)  # nobody may do so before this thread is through
+
+    def wait_for_it(connection: Any) -> None:
+        roll_back(connection)
+        if reached.is_set():
+            rolled_back.set()
+            done.wait(1)
+
+    def note(connection: Any) -> None:
+        commit(connection)
+        done.set()
+
+    event.listen(lent._database._engine, "before_cursor_execute", hold)
+    monkeypatch.setattr(driver, "do_rollback", wait_for_it)
+    monkeypatch.setattr(driver, "do_commit", note)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(reached.is_set)
+    await held.runner.stop(0)
+
+    await held.new_sql_run(url)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    await held.runner.stop(1)
+    assert booked(url) == [("a", 1)]
+    assert held.out("out") == [1]
 
 
 async def test_a_statement_that_fails_fails_the_attempt_though_the_handler_catches_it(
