@@ -32,7 +32,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, unique: Callable[[str], 
 
 
 @pytest.mark.parametrize("commit", ["arrival", "stream"])
-@pytest.mark.parametrize("seed", [7])
+@pytest.mark.parametrize("seed", [7, 8, 9])
 async def test_the_database_and_the_outputs_are_the_same_whatever_happens(
     seed: int, commit: Literal["arrival", "stream"], url: str
 ) -> None:
