@@ -14,7 +14,15 @@ from bench.bench import PARTITIONS, Bench, sample
 from bench.goals import Goal, figure, ratio
 from bench.results import Sample
 from bench.scenarios.scenario import Column, Scenario
-from bench.verbs.contestants import ALL, COSTED, ON_TWO, SEQUITUR, SEQUITUR_2, Contestant
+from bench.verbs.contestants import (
+    ALL,
+    COSTED,
+    KAFKA_STREAMS_2,
+    ON_TWO,
+    SEQUITUR,
+    SEQUITUR_2,
+    Contestant,
+)
 from bench.verbs.deliveries import DELIVERIES, SKIP, Delivery, Flights
 from bench.verbs.in_process import tables as in_process
 from bench.verbs.latency import RATE, latencies
@@ -309,7 +317,7 @@ GOALS = (
         )
         for ours, others, how in (
             (SEQUITUR, COSTED[1:3], ""),
-            (SEQUITUR_2, ON_TWO[1:], ", `--processes 2`"),
+            (SEQUITUR_2, (COSTED[2], KAFKA_STREAMS_2), ", `--processes 2`"),
         )
         for table, title in zip(TABLES, _TITLES, strict=True)
         for who in others
