@@ -79,6 +79,6 @@ KAFKA_STREAMS_2 = replace(
     cores=2,
 )
 ON_TWO = (SEQUITUR_2, KAFKA_STREAMS_2)
-"""The same with two processes or threads; with no grace, two threads do not come to an end by the
-hour: a transaction takes longer than the 10 s that it may, again and again."""
+"""The same with two processes or threads; without grace, two threads had not ended after ten
+minutes: transactions took longer than the 10 s that they may, again and again."""
 CONTESTANTS = {contestant.name: contestant for contestant in (*ALL, *ON_TWO)}
