@@ -126,7 +126,7 @@ class _Counted:
 class Ledger:
     """The oldest `limit` gaps of those that are entered; the rest is counted only.
 
-    now: the wall clock (ms). streams: how many streams have gaps; a stream counts in each view.
+    now: the workers' clock (ms). streams: how many streams have gaps; a stream counts in each view.
     sequences: how many are missing in all, as far as the orders say. troubles: what else is not
     well with the views. unread: offsets that are not read yet. unseen: what was not looked at, in
     words.

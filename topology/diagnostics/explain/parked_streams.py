@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from topology.diagnostics.explain.columns import columns
-from topology.diagnostics.explain.times import lasting
+from topology.diagnostics.explain.times import lasting, waited
 from topology.engine.view_task import ViewTask
 from topology.model.counted import counted
 from topology.model.event import Message
@@ -35,8 +35,8 @@ class ParkedStream:
 
 @dataclass(slots=True)
 class ParkedStreams:
-    """What is parked, the oldest first. now: the wall clock (ms). unseen: what was not looked at,
-    in words; nothing if all was.
+    """What is parked, the oldest first. now: the workers' clock (ms). unseen: what was not looked
+    at, in words; nothing if all was.
     """
 
     now: int
@@ -55,7 +55,7 @@ class ParkedStreams:
         mine = [
             each
             for each in self.streams
-            if self.now - each.since >= seconds * 1000
+            if waited(self.now, each.since) >= seconds * 1000
             and reason in (each.reason or "")
             and stream in ("", each.stream)
         ]

@@ -72,7 +72,7 @@ class StreamContext:
     """The surroundings of one stream in one view.
 
     Attributes:
-        now: the wall clock (ms).
+        now: the workers' clock (ms).
         partition: the stream's.
         position: the input offset that the view reads next; `end` is behind the last message.
         unkeyed: offsets of the source topics that are not re-keyed yet.

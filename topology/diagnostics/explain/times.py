@@ -18,6 +18,11 @@ def lasting(milliseconds: int) -> str:
     raise AssertionError(milliseconds)
 
 
+def waited(now: int, since: int) -> int:
+    """For how many ms something has waited; 0 if the clock is behind what it began at."""
+    return max(now - since, 0)
+
+
 def at(moment: int) -> str:
     """A time in UTC, to the second."""
     return f"{datetime.fromtimestamp(moment / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

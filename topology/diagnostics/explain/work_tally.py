@@ -24,7 +24,7 @@ class WorkTally:
         streams: whose they are, how many.
         status: what the manager said of itself last.
         owner: the group's member that has the partition, None if nobody has.
-        now: the wall clock (ms).
+        now: the workers' clock (ms).
     """
 
     number: int

@@ -138,7 +138,7 @@ def register(app: Any) -> None:
 
         With an ID, or the beginning of one, show it in full.
         """
-        choice = CommandFilter(id, stream, reason, *before(since, until))
+        choice = CommandFilter(id, stream, reason, *await before(self.app, since, until))
         now, found, unseen = await found_commands(self.app, view=view, limit=limit, choice=choice)
         text = [command_text(each, now) for each in found] if id and found else []
         self.answer("\n\n".join(text) or commands_text(found, now, unseen), found)

@@ -7,6 +7,7 @@ from click import BadParameter, ClickException, Context, IntRange, Parameter, Pa
 from faust.cli import option
 from faust.cli.base import State
 
+from topology.faust.kafka.broker.clock import agree_on_time
 from topology.faust.kafka.worker_clock import wall
 from topology.model.duration import seconds_of
 
@@ -76,8 +77,12 @@ def limit(default: int, help: str) -> Callable[[Any], Any]:
     return option("--limit", type=NUMBER, default=default, help=help)
 
 
-def before(since: float | None, until: float | None) -> tuple[int | None, int | None]:
-    """(from which time on, before which), in ms, of ages in seconds."""
+async def before(
+    app: Any, since: float | None, until: float | None
+) -> tuple[int | None, int | None]:
+    """(from which time on, before which), in ms by the workers' clock, of ages in seconds."""
+    if since is not None or until is not None:
+        await agree_on_time(app)
     now = wall()
     first, last = (None if age is None else now - round(age * 1000) for age in (since, until))
     return first, last

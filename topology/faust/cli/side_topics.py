@@ -57,7 +57,7 @@ def register(app: Any) -> None:
 
         Only those that the inspectors understand by now.
         """
-        choice = _chosen("", "", reason, since, until)
+        choice = await _chosen(self.app, "", "", reason, since, until)
         made = await replay_messages(self.app, side, choice, dry_run=dry_run, why=why)
         self.answer(str(made), made.as_dict())
 
@@ -71,7 +71,7 @@ def _register(app: Any, side: str) -> None:
             one = await side_record(self.app, side, offset)
             self.answer("\n".join(full_text(one, wall())), one.in_full())
             return
-        choice = _chosen(view, stream, reason, since, until)
+        choice = await _chosen(self.app, view, stream, reason, since, until)
         found = await side_topic(self.app, side, choice, limit=limit, scan=scan)
         if group:
             lines = groups_text(side, found.groups, found.now)
@@ -90,7 +90,7 @@ def _register(app: Any, side: str) -> None:
     )(command)
 
 
-def _chosen(
-    view: str, stream: str, reason: str, since: float | None, until: float | None
+async def _chosen(
+    app: Any, view: str, stream: str, reason: str, since: float | None, until: float | None
 ) -> SideFilter:
-    return SideFilter(view, stream, reason, *before(since, until))
+    return SideFilter(view, stream, reason, *await before(app, since, until))

@@ -30,6 +30,7 @@ from topology.faust.inspection.cannot_answer import CannotAnswer
 from topology.faust.inspection.kept_folds import Folded, KeptFolds, fold_of, folds_of
 from topology.faust.inspection.stream_index import StreamIndex
 from topology.faust.inspection.ticker import Ticker
+from topology.faust.kafka.broker.clock import agree_on_time
 from topology.faust.kafka.clients import admin_client, missing_topics, plain_consumer, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
 from topology.faust.kafka.reader import FETCH_WAIT
@@ -90,6 +91,8 @@ class DurableState:
             raise TopicMissing(
                 f"topic {topic!r} does not exist: no worker of this topology has run here yet"
             )
+        # What has waited for how long is said by the workers' clock.
+        await agree_on_time(self.app)
         # Whoever looks at many partitions in turn must not wait at the end of each.
         consumer = plain_consumer(
             self.app, max_partition_fetch_bytes=8 << 20, fetch_max_wait_ms=FETCH_WAIT
@@ -111,7 +114,7 @@ class DurableState:
 
     @property
     def now(self) -> int:
-        """The wall clock (ms)."""
+        """The workers' clock (ms)."""
         return wall()
 
     async def span(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Span]:

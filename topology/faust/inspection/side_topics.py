@@ -31,7 +31,7 @@ class SideTopic:
 
     Attributes:
         side: which.
-        now: the wall clock, in milliseconds since 1970.
+        now: the workers' clock, in milliseconds since 1970.
         count: how many records are meant.
         records: the last ones, the oldest first.
         groups: of all that are meant, the largest first.

@@ -30,6 +30,8 @@ class Clock:
     ) -> None:
         self._wall, self._steady = wall, steady
         self._now, self._at = wall(), steady()
+        self.agreed = False
+        """Whether it goes by another clock than the machine's."""
 
     def go_by(self, now: float) -> float:
         """Go by another clock than the machine's from here on, which is at `now` (s) now.
@@ -39,7 +41,7 @@ class Clock:
         at = self._steady()
         ahead = self() / 1000 - now
         self._wall = lambda: now + self._steady() - at
-        self._now, self._at = now, at
+        self._now, self._at, self.agreed = now, at, True
         return ahead
 
     def __call__(self) -> int:

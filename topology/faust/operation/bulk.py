@@ -6,6 +6,7 @@ from typing import Any
 
 from topology.diagnostics.explain import OpenGap
 from topology.diagnostics.explain.parked_streams import ParkedStreams
+from topology.diagnostics.explain.times import waited
 from topology.engine.commands.command import Command, CommandResult
 from topology.faust.inspection import CannotAnswer, gaps, parked
 from topology.faust.inspection.named import view_of
@@ -173,7 +174,7 @@ async def _chosen(app: Any, name: str, choice: StreamSelection) -> tuple[list[Co
         if choice.reason:
             raise CannotAnswer("--reason is of streams that failed: redrive or unpark them")
         ledger = await gaps(app, view=choice.view, limit=1 << 62)
-        old = [g for g in ledger.gaps if ledger.now - g.since >= choice.older_than * 1000]
+        old = [g for g in ledger.gaps if waited(ledger.now, g.since) >= choice.older_than * 1000]
         views = app.engine.topology.views
         found = [(g, up_to(g, views[g.view].ordering.step)) for g in old]
         commands = [Command(name, g.view, g.stream, at) for g, at in found if at is not None]

@@ -22,7 +22,7 @@ from topology.engine.state.lane_names import readings
 from topology.faust.inspection import CannotAnswer
 from topology.faust.inspection.named import view_of
 from topology.faust.inspection.work import parked_events
-from topology.faust.kafka.broker.clock import go_by_broker
+from topology.faust.kafka.broker.clock import agree_on_time
 from topology.faust.kafka.clients import connection, missing_topics, plain_consumer
 from topology.faust.kafka.worker_clock import wall
 from topology.model.counted import counted
@@ -107,9 +107,8 @@ class CommandSender:
             raise NoAnswer(
                 f"topic {topic!r} does not exist: no worker of this topology has run here yet"
             )
-        if not await missing_topics(app, [app.engine.topology.clock_topic]):
-            # A command's time to live is held against the workers' clock.
-            await go_by_broker(app, tell=False)
+        # A command's time to live is held against the workers' clock.
+        await agree_on_time(app)
         async with AsyncExitStack() as stack:
             self._consumer: AIOKafkaConsumer = plain_consumer(app)
             self._producer = AIOKafkaProducer(**connection(app), acks="all")

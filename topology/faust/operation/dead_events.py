@@ -27,6 +27,7 @@ from topology.engine.state.positions import decode_positions
 from topology.engine.state.rows import POSITIONS, decode_progress, progress_key, split_redriven_key
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import view_of
+from topology.faust.kafka.broker.clock import agree_on_time
 from topology.faust.kafka.clients import connection
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.operation.command_sender import who
@@ -124,7 +125,8 @@ async def redrive_dead(
         KeyError: there is no such view.
         TopicMissing: no worker of the topology has run yet.
     """
-    before = wall() - round(older_than * 1000)
+    await agree_on_time(app)
+    before = wall() - round(older_than * 1000) if older_than else None
     choice = DeadEventFilter(stream, reason or None, before)
     return await _redrive(app, view_of(app, view), choice, dry_run=dry_run, why=why)
 

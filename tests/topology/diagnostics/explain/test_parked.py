@@ -17,6 +17,7 @@ from topology.diagnostics.explain.command_log import (
     pending_command,
 )
 from topology.diagnostics.explain.parked_streams import (
+    ParkedStream,
     ParkedStreams,
     parked_of,
     parked_text,
@@ -143,3 +144,10 @@ def test_what_was_refused_does_not_wait_where_nobody_notes_what_is_read() -> Non
     assert [each.state for each in merged([answered_command(told), pending_command(halt, 0)])] == [
         "waits"
     ]
+
+
+def test_a_clock_that_is_behind_hides_no_parked_stream() -> None:
+    parked = ParkedStream("v", 0, "s", 21_600_000, 7, 1, None)
+    found = ParkedStreams(0, [parked])
+    assert found.older(0).streams == [parked]
+    assert found.older(1).streams == []

@@ -1,18 +1,21 @@
 """Workers go by the broker's clock: a wrong one of their machine gives no gap up too early."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.cimpl import NewTopic
 
 from soak.chaos import Soak, let_work
 from soak.check import check
 from soak.harms import LEAP
 from soak.workload import Workload, workload
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 from topology import Inspector, Topology
 from topology.faust import compile
-from topology.faust.kafka.broker.clock import go_by_broker
+from topology.faust.kafka.broker.clock import agree_on_time, go_by_broker
+from topology.faust.kafka.worker_clock import Clock
 
 pytestmark = pytest.mark.integration
 
@@ -51,3 +54,24 @@ async def test_a_topic_that_the_broker_does_not_stamp_is_no_clock(
     app = compile(shop, broker=broker.address, datadir=str(tmp_path))
     assert not await go_by_broker(app)
     assert "needs message.timestamp.type=LogAppendTime" in caplog.text
+
+
+async def test_what_looks_at_the_workers_goes_by_their_clock(
+    broker: BrokerAddress,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = Clock(lambda: time.time() - 21_600)
+    for module in ("broker.clock", "worker_clock"):
+        monkeypatch.setattr(f"topology.faust.kafka.{module}.wall", slow)
+    shop = Topology(unique("shop"))
+    source = shop.source("orders", inspector=Inspector("id", "n"))
+    shop.view("board", of=source, handler=lambda event: None)
+    app = compile(shop, broker=broker.address, datadir=str(tmp_path))
+    await agree_on_time(app)
+    assert not slow.agreed  # no worker has run yet
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    make_topics(broker.address, NewTopic(shop.clock_topic, 1, 1, config=stamped))
+    await agree_on_time(app)
+    assert slow() > (time.time() - 3_600) * 1000

@@ -1,4 +1,4 @@
-"""The broker's clock, which all workers of a group and their operators have in common.
+"""The broker's clock, which all workers of a group and those who look at them have in common.
 
 A topic whose records the broker stamps itself tells it: what was written there a moment ago has the
 time of the broker's machine.
@@ -62,3 +62,11 @@ async def go_by_broker(app: Any, *, tell: bool = True) -> bool:
             "ahead of" if ahead > 0 else "behind",
         )
     return True
+
+
+async def agree_on_time(app: Any) -> None:
+    """Let what looks at an app from outside go by the clock of its workers, if there were any."""
+    from topology.faust.kafka.clients import missing_topics
+
+    if not wall.agreed and not await missing_topics(app, [app.engine.topology.clock_topic]):
+        await go_by_broker(app, tell=False)
