@@ -2,12 +2,15 @@
 
 import asyncio
 import itertools
+import threading
 from collections.abc import AsyncIterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
 import pytest
-from sqlalchemy import text
+from aiokafka import TopicPartition
+from sqlalchemy import event, text
 
 from stores.db.engines import parsed_url
 from tests.topology.faust.worker.ordered.in_memory import Partition
@@ -22,6 +25,8 @@ from topology import Emit, Event, Inspector, Topology, key, park
 from topology.declaration.ordered_stage import RELEASE
 from topology.faust.worker.ordered import lent_database
 from topology.faust.worker.ordered.lease import DatabaseAway, checked_statement
+from topology.faust.worker.ordered.lent_connections import LentConnections
+from topology.ordered_commit import Grant
 
 on_postgresql = pytest.mark.parametrize(
     "url", [pytest.param("postgresql", marks=pytest.mark.integration)], indirect=True
@@ -70,6 +75,37 @@ async def test_a_statement_that_runs_on_when_its_handler_ends_fails_the_attempt(
     assert "await each of them" in held.out("t.errors")[0]["error"]
     await held.runner.stop(1)
     await asyncio.gather(*running, return_exceptions=True)
+
+
+async def test_a_statement_that_was_cancelled_goes_before_the_one_that_takes_it_back(
+    url: str,  # noqa: F811
+) -> None:
+    lent = LentConnections(url, "t.work", TopicPartition("in", 0), 1)
+    await lent.open(lambda offset: False)
+    reached, overtaken, order = threading.Event(), threading.Event(), []
+
+    def hold(*arguments: Any) -> None:
+        if "ROLLBACK TO" in arguments[2]:
+            overtaken.set()
+        elif "insert" in arguments[2]:
+            reached.set()
+            overtaken.wait(0.5)
+
+    event.listen(lent._database._engine, "before_cursor_execute", hold)
+    event.listen(
+        lent._database._engine, "after_cursor_execute", lambda *given: order.append(given[2])
+    )
+    grant = Grant(1, (cast(Any, SimpleNamespace(offset=0)),), 0.0)
+    back = await lent.savepoint(grant)
+    insert = asyncio.create_task(lent.execute(grant, "insert into booked values ('a', 1)"))
+    await asyncio.to_thread(reached.wait)
+    insert.cancel()
+    await asyncio.gather(insert, return_exceptions=True)
+    await back()
+    found = await lent.execute(grant, "select * from booked")
+    assert [statement.split()[0] for statement in order][-3:] == ["insert", "ROLLBACK", "select"]
+    assert found.all() == []
+    await lent.close()
 
 
 async def test_what_a_server_can_do_for_no_event_fails_none(
