@@ -141,8 +141,9 @@ def read(run: Run, topic: str, total: int) -> Iterator[tuple[Key, float, float, 
 SCENARIO = Scenario(
     "latency",
     "From append to the input to a reader of the committed output, ms",
-    "At a tenth of the throughput measured above. The broker stamps events when it appends them to"
-    " the input; a reader of committed records takes the time when it has them, so a transaction's"
+    "Events come at the rate in the first column: `--rate`, or a tenth of the throughput measured"
+    " in the same run. The broker stamps events when it appends them to the input; a reader of"
+    " committed records takes the time when it has them, so a transaction's"
     " commit and the way to the reader are in it. `p99 from sending` begins at the producer"
     " (linger 5 ms) and ends there as well. Events come in order, so that none waits for another."
     " Kafka Streams' producer has no linger here. The second half of 30 seconds counts.",
