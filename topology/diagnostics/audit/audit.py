@@ -10,14 +10,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
-from topology.diagnostics.audit.finding import UNREADABLE, Findings
+from topology.diagnostics.audit.finding import UNREADABLE, Findings, Violation
 from topology.diagnostics.audit.received import Received
 from topology.diagnostics.audit.repartition_check import RepartitionCheck
 from topology.diagnostics.audit.report import AuditReport
 from topology.diagnostics.audit.side_topics import SideTopics, header
 from topology.diagnostics.audit.snapshot import AuditSnapshot, Partition
 from topology.diagnostics.audit.sums import source_report, view_report
+from topology.diagnostics.audit.tally import BY_WORKERS
 from topology.diagnostics.audit.view_partition import ViewPartition
+from topology.engine.state.rows import WORK
+from topology.engine.state.work_status import WorkStatus, decode_work_status
 from topology.model.errors import Malformed
 from topology.model.event import Message
 from topology.model.origin_headers import ORIGIN, original
@@ -66,6 +69,9 @@ class Audit:
                     self._views[view.name, number] = made
         self._partitions = partitions
         self._checked = False
+        self._work: dict[tuple[str, int], WorkStatus] = {}
+        self.moving: set[str] = set()
+        """Views whose workers were never at rest, so that their counts are of no moment."""
 
     def _views_of(self, source: Source) -> list[View]:
         return [view for view in self.views if view.of is source]
@@ -76,6 +82,14 @@ class Audit:
             self._views[view, record.partition].rows.row(record)
         except UNREADABLE as error:
             self.findings.cannot_read(record, error)
+
+    def work_row(self, view: str, record: Message) -> None:
+        """A record of the changelog of a view's second stage."""
+        if record.key == WORK:
+            try:
+                self._work[view, record.partition] = decode_work_status(record.value)
+            except UNREADABLE as error:
+                self.findings.cannot_read(record, error)
 
     def begin(self) -> None:
         """All rows are there: where each view is, is known."""
@@ -153,9 +167,37 @@ class Audit:
             received.check(self._side_topics)
         for side_topics in self._side_topics.values():
             side_topics.check()
+        for view in self.views:
+            if view.work is not None:
+                self._check_work(view)
         findings = self.findings
         for unreadable in findings.unreadable.values():
             findings.violation(unreadable.violation())
+
+    def _check_work(self, view: View) -> None:
+        """Compare what both stages of a view count with what is there."""
+        if view.name in self.moving:
+            self.findings.remark(
+                f"view {view.name}: its workers commit all the time: what they count as failed and "
+                "dead is not compared with what there is"
+            )
+            return
+        tallies = [part.tally for _, part in self.partitions_of(view)]
+        work = [status for (name, _), status in self._work.items() if name == view.name]
+        gone, ended = any(tally.gone for tally in tallies), 0
+        for place in BY_WORKERS:
+            by_workers = sum(getattr(status, place) for status in work)
+            ended += by_workers
+            mine = by_workers + sum(getattr(tally.counted, place) for tally in tallies)
+            there = sum(getattr(tally.found, place) for tally in tallies)
+            what = f"it and its workers counted {mine} as {place}, there are {there}"
+            self.findings.count(Violation(what, None, view.name), mine, there, gone=gone)
+        known = [tally.handled for tally in tallies if tally.handled is not None]
+        if len(known) == len(tallies):
+            mine, least, most = map(sum, zip(*known, strict=True))
+            if not least <= (mine := mine - ended) <= most:
+                what = f"it counted {mine} as processed or passed by, {least} were"
+                self.findings.count(Violation(what, None, view.name), mine, least, gone=gone)
 
     def report(self, *, contents: bool = False) -> AuditReport:
         """What came of it. contents: whether those were compared."""

@@ -13,7 +13,6 @@ from topology.diagnostics.explain.work_tally import (
     work_text,
     work_troubles,
 )
-from topology.model.counts import Counts
 
 LOST = ("dead", "failed", "late", "parked", "skipped")
 """Places of events that a read store lacks."""
@@ -42,6 +41,21 @@ class AuditReport:
     too_late: int = 0
     without_rows: int = 0
     work: dict[str, tuple[WorkTally, ...]] = field(default_factory=dict)
+
+    def add_work(self, name: str, work: tuple[WorkTally, ...]) -> None:
+        """Tell of the second stage of a view: what its first one has handed on may be open there.
+
+        What is open is found there: its events and rows are what is counted.
+        """
+        self.work[name] = work
+        (view,) = [view for view in self.views if view.name == name]
+        view.counted = committed_counts(view.counted, work)
+        parked = sum(each.parked for each in work)
+        still = parked + sum(each.arrived for each in work)
+        view.found.parked += parked
+        view.found.processed = max(0, view.found.processed - still)
+        view.silent = max(0, view.silent - still)
+        view.arrived = still - parked
 
     @property
     def sound(self) -> bool:
@@ -85,8 +99,7 @@ class AuditReport:
     @property
     def bad_news(self) -> list[str]:
         """What is not processed and will not be by itself, as in `3 dead`."""
-        work = [committed_counts(Counts(), each) for each in self.work.values()]
-        counts = [*(view.counted for view in self.views), *work]
+        counts = [view.counted for view in self.views]
         found = [(sum(getattr(each, name) for each in counts), name) for name in LOST]
         found.append((sum(source.malformed for source in self.sources), "malformed"))
         found.append((self.too_late, "late in their own time"))
@@ -104,8 +117,7 @@ class AuditReport:
         found.append((sum(source.behind for source in self.sources), "not read yet"))
         behind = max((view.behind for view in self.views), default=0)
         found.append((behind, "records that a view is behind"))
-        arrived = sum(each.arrived for work in self.work.values() for each in work)
-        found.append((arrived, "arrived and not committed"))
+        found.append((sum(view.arrived for view in self.views), "arrived and not committed"))
         return _numbered(found)
 
     @property

@@ -47,7 +47,8 @@ class SourceReport:
 class ViewReport:
     """counted: what the view says. found: what the records come to; its `processed` is with what
     was passed by. behind: input records that the view has not processed yet. halted: why, if it is.
-    silent: events that were processed and wrote no output. repeats: outputs that came again.
+    arrived: events that wait for the workers of the view, or are with them. silent: events that
+    were processed and wrote no output. repeats: outputs that came again.
     hashes: stream → what it said.
     """
 
@@ -57,6 +58,7 @@ class ViewReport:
     streams: int = 0
     behind: int = 0
     halted: str | None = None
+    arrived: int = 0
     silent: int = 0
     repeats: int = 0
     unsure: bool = False
@@ -76,6 +78,8 @@ class ViewReport:
             mine, there = says[name], found[name]
             known = not (self.unsure and name in ("processed", "duplicate", "skipped"))
             lines.append(f"  {text:<24}{mine:>12,}{f'{there:,}' if known else '?':>12}")
+            if name == "processed" and self.arrived:
+                lines.append(f"  {'arrived, not committed':<24}{'':>12}{self.arrived:>12,}")
         if self.silent:
             silent = counted(self.silent, "event was", "events were")
             lines.append(f"  {silent} processed and wrote no output")

@@ -181,5 +181,7 @@ def _well(situation: Situation, apart: Passed, context: StreamContext, halted: s
     work = context.work
     if work is not None and (work.halted or work.owner is None):
         return False
+    if work is not None and work.arrived and work.status.away:
+        return False
     whole = not (apart or apart.ahead or context.malformed or context.blocked)
     return fine and whole and not halted and context.owner is not None

@@ -18,7 +18,8 @@ WAITS = "waits"
 class CommandRecord:
     """A command. given: when, expires: when it is too old (ms), 0 where that is not said. state:
     "waits", or what came of it: "carried out", "refused", "expired", "cancelled", at `when` (ms),
-    and `message` says more. why: as whoever gave it said.
+    and `message` says more. why: as whoever gave it said. dry_run: whether it changed nothing, and
+    says only what would be. force: whether it was to be done although something is lost by it.
     """
 
     id: str
@@ -33,12 +34,15 @@ class CommandRecord:
     when: int = 0
     message: str = ""
     why: str = ""
+    dry_run: bool = False
+    force: bool = False
 
     @property
     def line(self) -> str:
         """The command in words: `skip a 4`."""
         words = [self.name, *([self.stream] if self.stream else [])]
         words += [str(self.sequence)] if self.sequence is not None else []
+        words += ["--force"] * self.force + ["--dry-run"] * self.dry_run
         return printable(" ".join(words), 60)
 
 
@@ -75,6 +79,7 @@ def pending_command(command: Command, given: int) -> CommandRecord:
     return CommandRecord(
         command.id, command.name, command.view, command.stream, command.sequence, command.who,
         command.given or given, command.expires, WAITS, why=command.why,
+        dry_run=command.dry_run, force=command.force,
     )  # fmt: skip
 
 
@@ -84,7 +89,8 @@ def answered_command(body: Mapping[str, Any]) -> CommandRecord:
     return CommandRecord(
         body["id"], body["name"], body["view"], body.get("stream"), body.get("sequence"),
         body["who"], body.get("given") or body["when"], body.get("expires", 0), outcome,
-        body["when"], body["message"], body.get("why", ""),
+        body["when"], body["message"], body.get("why", ""), body.get("dry_run") is True,
+        body.get("force") is True,
     )  # fmt: skip
 
 
@@ -110,10 +116,15 @@ def _rank(told: CommandRecord) -> int:
     return 3 if "has no stream" in told.message else 1
 
 
-def commands_text(found: Sequence[CommandRecord], now: int, unseen: Iterable[str] = ()) -> str:
-    """A command per line, the oldest first."""
+def commands_text(
+    found: Sequence[CommandRecord],
+    now: int,
+    unseen: Iterable[str] = (),
+    chosen: str = "was given",
+) -> str:
+    """A command per line, the oldest first. chosen: what is said of none."""
     if not found:
-        return "\n".join(["no command was given", *unseen])
+        return "\n".join([f"no command {chosen}", *unseen])
     head = ("id", "given", "by", "view", "command", "state", "answer")
     lines = columns([head, *(_line(each, now) for each in found)])
     pending = sum(1 for each in found if each.state == WAITS)

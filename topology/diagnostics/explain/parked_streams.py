@@ -36,12 +36,13 @@ class ParkedStream:
 @dataclass(slots=True)
 class ParkedStreams:
     """What is parked, the oldest first. now: the workers' clock (ms). unseen: what was not looked
-    at, in words; nothing if all was.
+    at, in words; nothing if all was. others: how many were left out, as nobody asked for them.
     """
 
     now: int
     streams: list[ParkedStream] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
+    others: int = 0
 
     def explain(self, reasons: Reasons) -> None:
         """Say why, of the streams of which that is known."""
@@ -59,7 +60,8 @@ class ParkedStreams:
             and reason in (each.reason or "")
             and stream in ("", each.stream)
         ]
-        return ParkedStreams(self.now, mine, self.unseen)
+        others = self.others + len(self.streams) - len(mine)
+        return ParkedStreams(self.now, mine, self.unseen, others)
 
 
 def parked_of(task: ViewTask, partition: int) -> Iterator[ParkedStream]:
@@ -88,7 +90,9 @@ def reason_of(record: Message) -> tuple[tuple[str, str, int], str] | None:
 def parked_text(found: ParkedStreams, shown: int) -> str:
     """A stream per line, and how many there are."""
     if not found.streams:
-        return "\n".join(["no stream is parked", *found.unseen])
+        others = counted(found.others, "other is", "others are")
+        none = f"no such stream is parked; {others}" if found.others else "no stream is parked"
+        return "\n".join([none, *found.unseen])
     head = ("age", "view", "stream", "failed", "wait", "reason")
     lines = columns([head, *(_line(each, found.now) for each in found.streams[:shown])])
     more = len(found.streams) - shown

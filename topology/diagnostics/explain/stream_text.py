@@ -73,7 +73,7 @@ def _progress(found: Account) -> _Facts:
     last = "last processed" if context.work is None else "last arrived"
     yield last, ["nothing" if place.last is None else str(place.last)]
     if context.work is not None:
-        yield "with the workers", list(_work(context.work, now))
+        yield "workers", list(_work(context.work, now))
     if place.missing:
         noticed = "" if place.since is None else f", since {since(now, place.since)}"
         yield "missing", [f"{ranges(place.missing, place.ranges)}{noticed}"]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from topology.diagnostics.explain.bad_news import HALTED, UNASSIGNED, Trouble
+from topology.diagnostics.explain.bad_news import HALTED, STILL, UNASSIGNED, Trouble
 from topology.diagnostics.explain.times import since
 from topology.engine.state.work_status import WorkStatus
 from topology.model.counted import counted
@@ -25,6 +25,8 @@ class WorkTally:
         status: what the manager said of itself last.
         owner: the group's member that has the partition, None if nobody has.
         now: the workers' clock (ms).
+        position: the offset of the oldest that is not committed.
+        still: whether nothing is committed, though a worker has the partition and there is work.
     """
 
     number: int
@@ -36,6 +38,20 @@ class WorkTally:
     status: WorkStatus
     owner: str | None
     now: int
+    position: int = 0
+    still: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether there is work that nobody but the worker holds up."""
+        return bool(self.arrived and self.owner and not self.status.halted)
+
+    def moved_since(self, before: "WorkTally") -> bool:
+        """Whether something was committed since."""
+        committed = self.status.counts.get("committed"), before.status.counts.get("committed")
+        return (self.position, self.ahead) != (before.position, before.ahead) or (
+            committed[0] != committed[1]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +95,17 @@ def work_troubles(view: str, work: Sequence[WorkTally]) -> list[Trouble]:
         if each.status.halted:
             why = printable(each.status.halted, 300)
             found.append(Trouble(whose, HALTED, f"halted in partition {each.number}: {why}"))
+        if each.status.away and each.arrived:
+            why = printable(each.status.away, 300)
+            told = f"its database is away in partition {each.number}: {why}"
+            found.append(Trouble(whose, STILL, told))
+        elif each.still:
+            told = (
+                f"stand still in partition {each.number}, with {counted(each.arrived, 'event')} "
+                "not committed: the worker's log says why, as a database or a disk, or a handler "
+                "that does not end"
+            )
+            found.append(Trouble(whose, STILL, told))
         if lost := each.status.counts.get("lost"):
             what = counted(lost, "offset was", "offsets were")
             told = f"{what} deleted by retention before they were done, in partition {each.number}"

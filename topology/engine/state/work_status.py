@@ -20,6 +20,7 @@ class WorkStatus:
         staged: events that are done and wait for their turn.
         waiting: events that are read and not begun.
         paused: whether reading pauses, as too much is in hand.
+        away: what the view's database said, while it is away.
         counts: what happened, as in `CommitCounts`, over all runs of the partition.
     """
 
@@ -33,6 +34,7 @@ class WorkStatus:
     staged: int = 0
     waiting: int = 0
     paused: bool = False
+    away: str | None = None
     counts: dict[str, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -52,7 +54,8 @@ def decode_work_status(row: bytes | None) -> WorkStatus:
     )  # fmt: skip
     if not all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
         raise ValueError("it is no status of workers")
-    if not isinstance(status.halted, str | None) or not isinstance(status.paused, bool):
+    texts = isinstance(status.halted, str | None) and isinstance(status.away, str | None)
+    if not texts or not isinstance(status.paused, bool):
         raise ValueError("it is no status of workers")
     return status
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from topology.declaration.ordered_stage import stage_of
 from topology.declaration.topology import Topology
 from topology.diagnostics.audit import (
     AuditSnapshot,
@@ -71,6 +72,8 @@ class SnapshotTaker:
         # More may arrive: what is not read yet is not audited.
         still = others - self._all(t for source in sources for t in source.topics)
         still |= self._all(engine.changelogs.values())
+        found = (stage_of(view) for view in topology.views.values())
+        stages = self._all(engine.changelogs[stage.name] for stage in found if stage is not None)
         offsets, until = Offsets(app, app.conf.id), time.monotonic() + patience
         committed: dict[TopicPartition, Committed | None] = {}
         rests: dict[TopicPartition, int] = {}
@@ -83,6 +86,10 @@ class SnapshotTaker:
                 if now.same(before, tp, changelogs):
                     committed[tp] = now.committed.get(tp)
                     rests.update({each: now.ends[each] for each in changelogs})
+            # What the second stages of views count is in their own changelogs.
+            for tp in stages:
+                if before is not None and now.ends[tp] == before.ends[tp]:
+                    rests[tp] = now.ends[tp]
             settled = now == before
             if settled or (time.monotonic() > until and committed.keys() == inputs):
                 break

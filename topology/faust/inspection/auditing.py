@@ -6,6 +6,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from stores.sinks.row_changes import gc_paused
+from topology.declaration.ordered_stage import stage_of
 from topology.declaration.topology import Topology
 from topology.diagnostics.audit import (
     Audit,
@@ -74,6 +75,17 @@ async def audit(
                     for record in records:
                         made.row(view.name, record)
                     ticker.add(len(records))
+        for stage in (stage for view in made.views if (stage := stage_of(view)) is not None):
+            topic = engine.changelogs[stage.name]
+            for tp in (TopicPartition(topic, number) for number in range(stage.partitions)):
+                if tp not in changelogs:
+                    made.moving.add(stage.view.name)
+                    continue
+                consumer.assign([tp])
+                async for records in read_range(consumer, tp, snapshot.first(tp), changelogs[tp]):
+                    for record in records:
+                        made.work_row(stage.view.name, record)
+                    ticker.add(len(records))
         ticker.end()
         made.begin()
         ticker = Ticker("audit", _records(made.topics, snapshot))
@@ -89,7 +101,7 @@ async def audit(
             async with DurableState(app) as durable:
                 group = await consumer_group(app)
                 for view in workers:
-                    report.work[view.name] = await work_tallies(durable, group, view)
+                    report.add_work(view.name, await work_tallies(durable, group, view))
         if report.violations:
             report.violations[0] = await _located(consumer, engine.topology, report, snapshot)
         return report

@@ -10,10 +10,12 @@ from topology.diagnostics.explain.bad_news import troubles
 from topology.diagnostics.explain.side_records import dead_of
 from topology.diagnostics.explain.waiting_streams import knows_by_sequences
 from topology.diagnostics.explain.went_on_without import by_hand
+from topology.diagnostics.explain.work_tally import committed_counts, work_troubles
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of
+from topology.faust.inspection.work import work_tallies
 from topology.model.counts import Counts
 from topology.model.event import Message
 
@@ -70,7 +72,10 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
                     if waiting is None
                     else waiting.gaps(each, number, task.state.ordering, away, died)
                 )
+            work = await work_tallies(durable, group, each)
+            counts = committed_counts(counts, work)
             ledger.troubles += troubles(each.name, counts, halted, unassigned)
+            ledger.troubles += work_troubles(each.name, work)
         for declared in {each.of.name: each.of for each in views}.values():
             ledger.unread += await durable.unkeyed(declared)
         return ledger

@@ -8,6 +8,7 @@ from aiokafka import TopicPartition
 
 from topology.declaration.route import Route
 from topology.declaration.source import Source
+from topology.declaration.view import View
 from topology.diagnostics.explain import (
     SourceTotals,
     ViewTally,
@@ -20,7 +21,7 @@ from topology.engine.intake import IntakeCounts
 from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
-from topology.faust.inspection.standing_still import standing_still
+from topology.faust.inspection.standing_still import STILL, standing_still
 from topology.faust.inspection.work import work_tallies
 from topology.model.event import Message
 from topology.model.origin_headers import REASON, original
@@ -105,7 +106,17 @@ async def views(app: Any) -> ViewCounts:
             for each in parts[view.name]
             if each.lag and each.owner and not (each.apart or each.halted)
         }
-        still = await standing_still(durable, reading)
+        before = {
+            view.name: await work_tallies(durable, group, view)
+            for view in durable.topology.views.values()
+        }
+        waiting = {
+            TopicPartition(view.arrivals_topic, each.number)
+            for view in durable.topology.views.values()
+            for each in before[view.name]
+            if each.open and not each.status.away and not _may_take_long(view)
+        }
+        still = await standing_still(durable, reading | waiting)
         found: list[ViewTally] = []
         for view in durable.topology.views.values():
             of = (each for each in sources if each.source == view.of.name and not each.routed)
@@ -115,9 +126,24 @@ async def views(app: Any) -> ViewCounts:
                 for each in parts[view.name]
             ]
             # After the counts of the first stage: what is open is not said to be processed.
-            work = await work_tallies(durable, group, view)
+            work = tuple(
+                replace(
+                    now,
+                    still=TopicPartition(view.arrivals_topic, now.number) in still
+                    and not now.moved_since(then),
+                )
+                for now, then in zip(
+                    await work_tallies(durable, group, view), before[view.name], strict=True
+                )
+            )
             found.append(tally(view.name, view.of.name, partitions, unkeyed, work))
         return ViewCounts(sources, found)
+
+
+def _may_take_long(view: View) -> bool:
+    """Whether the view says that an attempt may take longer than a look at it."""
+    work = view.work
+    return work is not None and (work.rules.time_limit or 0) > STILL
 
 
 async def _source_totals(durable: DurableState, source: Source, exactly: bool) -> SourceTotals:

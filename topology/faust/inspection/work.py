@@ -107,7 +107,7 @@ async def work_tallies(
         found.append(
             WorkTally(
                 number, arrived, counted, ahead, len(part.rows), len(streams), part.status, owner,
-                durable.now,
+                durable.now, part.position,
             )
         )  # fmt: skip
     return tuple(found)

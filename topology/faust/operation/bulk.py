@@ -105,6 +105,8 @@ class BulkResult:
             yield f"{stream}: nobody answered" if result is None else printable(result.message, 400)
         if (hidden := len(self.results) - SHOWN) > 0:
             yield f"… and {hidden} more, see --json"
+        if not self.results:
+            yield "no stream was chosen"
         facts = ", ".join(f"{value} {_FACTS[name]}" for name, value in self.facts.items())
         would = "would be done" if self.dry_run else "done"
         yield (

@@ -151,3 +151,18 @@ def test_a_clock_that_is_behind_hides_no_parked_stream() -> None:
     found = ParkedStreams(0, [parked])
     assert found.older(0).streams == [parked]
     assert found.older(1).streams == []
+
+
+def test_what_is_left_out_is_not_said_to_be_nothing() -> None:
+    found = ParkedStreams(0, [ParkedStream("v", 0, "s", 0, 7, 1, None)]).older(0, stream="t")
+    assert parked_text(found, 10) == "no such stream is parked; 1 other is"
+    assert parked_text(ParkedStreams(0, []), 10) == "no stream is parked"
+
+
+def test_a_dry_run_is_listed_as_one() -> None:
+    body = {"id": "1", "name": "skip", "view": "v", "stream": "a", "sequence": 4, "who": "ann"}
+    told = answered_command(
+        {**body, "done": True, "when": 5, "message": "would skip", "dry_run": True, "force": True}
+    )
+    assert told.line == "skip a 4 --force --dry-run"
+    assert pending_command(Command("halt", "v", dry_run=True), 0).line == "halt --dry-run"

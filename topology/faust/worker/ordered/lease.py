@@ -29,7 +29,14 @@ Found = TypeVar("Found")
 
 
 class DatabaseAway(ConnectionError):
-    """The database cannot be reached: no event's doing."""
+    """The database cannot be reached: no event's doing.
+
+    lost: a connection that was there has ended, which the attempt's SQL may have done.
+    """
+
+    def __init__(self, reason: str, *, lost: bool = False) -> None:
+        super().__init__(reason)
+        self.lost = lost
 
 
 class RolledBack(RuntimeError):
@@ -76,5 +83,5 @@ def or_away(work: Callable[[], Found]) -> Found:
         unsaid = isinstance(error, OperationalError | InterfaceError) and state is None
         gone = error.connection_invalidated and state != _IDLE
         if gone or unsaid or _AWAY.match(state or ""):
-            raise DatabaseAway(printable(str(error.orig), 1000)) from error
+            raise DatabaseAway(printable(str(error.orig), 1000), lost=gone) from error
         raise

@@ -50,6 +50,7 @@ class LentConnections:
         committed: offset → encoded effects of what is committed here and not yet in Kafka.
         give_way: has the first grant rolled back for the sake of the second.
         counts: whether what an attempt does still counts.
+        away: what the database said last, while it is away.
     """
 
     def __init__(self, url: str, view: str, source: TopicPartition, workers: int) -> None:
@@ -65,6 +66,7 @@ class LentConnections:
         self._obsolete: set[int] = set()
         self._closed = False
         self.committed: dict[int, bytes] = {}
+        self.away: str | None = None
         self.give_way: Callable[[Grant, Grant], None] = lambda holder, older: None
         self.counts: Callable[[Grant], bool] = lambda grant: True
 
@@ -105,11 +107,13 @@ class LentConnections:
             try:
                 while not (await asyncio.wait([running], timeout=CONFLICT))[0]:
                     await self._make_way(lease)
-                return running.result()
+                found = running.result()
             except BaseException as error:
                 # Even if the handler goes on: its transaction is not what it takes it for.
-                lease.failed = error
+                self._failed(lease, error)
                 raise
+            self.away = None
+            return found
 
     def check(self, grant: Grant) -> None:
         """Raise what has failed of an attempt's SQL, whatever its handler made of it."""
@@ -118,6 +122,13 @@ class LentConnections:
             self._check(lease)
             if lease.lock.locked():
                 raise RuntimeError("the handler ended while a statement ran: await each of them")
+
+    def cause(self, grant: Grant, error: BaseException) -> BaseException:
+        """Why an attempt failed: its database, if that was away, whatever its handler raised."""
+        lease = self._leases.get(grant.number)
+        failed = None if lease is None else lease.failed
+        away = isinstance(failed, DatabaseAway) and isinstance(error, Exception)
+        return failed if away and failed is not None else error
 
     async def savepoint(self, grant: Grant) -> Callable[[], Coroutine[Any, Any, None]]:
         """Returns what takes the transaction back to this point, also after a failure."""
@@ -235,9 +246,16 @@ class LentConnections:
             try:
                 await asyncio.shield(lease.running)
             except BaseException as error:
-                lease.failed = error
+                if isinstance(error, DatabaseAway):
+                    error.lost = False  # nothing of the attempt's was executed on it
+                self._failed(lease, error)
                 raise
         return lease
+
+    def _failed(self, lease: Lease, error: BaseException) -> None:
+        lease.failed = error
+        if isinstance(error, DatabaseAway):
+            self.away = str(error)
 
     def _first_waiting(self) -> Grant:
         return min(self._waiting.values(), key=lambda grant: grant.offset)

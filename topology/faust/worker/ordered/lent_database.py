@@ -6,11 +6,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Executable, Result, text
+from sqlalchemy.exc import OperationalError
 
 from stores.db.dialect import begin_writing
 from stores.db.engines import open_engine
 from topology.faust.worker.handler_threads import HandlerThreads
-from topology.faust.worker.ordered.lease import Lease, or_away
+from topology.faust.worker.ordered.lease import DatabaseAway, Lease, or_away
+from topology.model.printable import printable
 
 LOCK = 10
 """Seconds that a statement waits for a lock that nobody gives up, as of another process."""
@@ -74,7 +76,11 @@ class LentDatabase:
             if self._postgresql:
                 lease.pid = connection.execute(_BEGIN, _LIMITS).scalar()
             else:
-                begin_writing(connection)
+                try:
+                    begin_writing(connection)
+                except OperationalError as error:
+                    # Whoever has the file is no attempt: those wait for each other before this.
+                    raise DatabaseAway(printable(str(error.orig), 1000)) from error
 
         return self.in_thread(begin)
 

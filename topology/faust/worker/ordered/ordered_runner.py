@@ -102,7 +102,8 @@ class OrderedRunner(Runner):
         self.records: dict[int, Message] = {}
         self.asides = CommitUnit(*source)
         """What is to be made durable with the next turn, whosever it is: lines of error logs."""
-        self.status = StageStatus(stage, table, core, context.orders)
+        away = (lambda: None) if lent is None else (lambda: lent.away)
+        self.status = StageStatus(stage, table, core, context.orders, away)
         self._running = context.running
         self.handled: Callable[[float], None] | None = None
         """Is told the seconds of each call of the handler."""

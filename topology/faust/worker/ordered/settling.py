@@ -11,6 +11,7 @@ from topology.declaration.timeouts import TooSlow
 from topology.engine.output.failure import decided, log_failure
 from topology.engine.staged_effects import Staged
 from topology.engine.stream_task import malformed
+from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.ordered.lease import DatabaseAway
 from topology.model.errors import HandlerError, Malformed, described
 from topology.model.event import Event
@@ -24,12 +25,15 @@ logger = get_logger(__name__)
 
 AWAY = 1.0
 """Seconds after which an attempt is made again whose database was away."""
+LOST = 10
+"""So many attempts of an event may lose a connection that was there before they count as failed."""
 
 
 class Settling:
     """Decides about failed attempts, and stages what stands in for their effects.
 
-    retried: the offset of an event → how often the error policy had it retried.
+    retried: the offset of an event → how often the error policy had it retried; `_lost`: → how many
+    of its attempts lost their connection to the database.
     """
 
     def __init__(self, runner: "OrderedRunner") -> None:
@@ -37,6 +41,7 @@ class Settling:
         self._core = runner.core
         self._view = runner.stage.view
         self.retried: dict[int, int] = {}
+        self._lost: dict[int, int] = {}
 
     def failed(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
         """An attempt has failed: it is made again, or settled, or was rolled back before."""
@@ -45,7 +50,7 @@ class Settling:
             # What it yields is wrong, or Kafka refuses it: that would be so again.
             self.settle(grant, event, error, retried=RETRIES)
             return
-        if isinstance(error, DatabaseAway):
+        if isinstance(error, DatabaseAway) and not self._ends_its_connection(grant, error):
             # No event's doing: it counts for nothing.
             logger.warning("view %s: the database is away: %s", self._view.name, error)
             if not self._core.retry(grant, AWAY, time.monotonic(), anew=False):
@@ -62,6 +67,17 @@ class Settling:
         else:
             self._runner.ended(grant)
 
+    def _ends_its_connection(self, grant: Grant, error: DatabaseAway) -> bool:
+        """Whether an event's SQL may be what ends the connection: it was there each time."""
+        if error.lost:
+            self._lost[grant.offset] = self._lost.get(grant.offset, 0) + 1
+        return self._lost.get(grant.offset, 0) > LOST
+
+    def forget(self, offset: int) -> None:
+        """An event is done."""
+        self.retried.pop(offset, None)
+        self._lost.pop(offset, None)
+
     def settle(
         self, grant: Grant, event: Event | Release, error: BaseException, retried: int = 0
     ) -> None:
@@ -76,6 +92,8 @@ class Settling:
         retried = max(retried, self.retried.pop(grant.offset, 0))
         what = decided(view.error, event, error, retried)
         if what.halts or what.retry:
+            # Kafka deletes what is older than its topic keeps it.
+            runner.asides.now = wall()
             log_failure(view, event, error, what.done, runner.asides)
             if what.halts:
                 reason = f"stream {event.stream} failed at sequence {event.sequence}: "

@@ -1,6 +1,7 @@
 """How the second stage stands in a partition: told in a row, halted and resumed by orders."""
 
 import time
+from collections.abc import Callable
 from dataclasses import astuple, fields
 
 from mode import get_logger
@@ -24,7 +25,8 @@ _COUNTS = [each.name for each in fields(CommitCounts)]
 class StageStatus:
     """Halts and resumes the core of a partition, and writes down how it stands.
 
-    due: whether the next unit has to have its row, though it may commit nothing else.
+    due: whether the next unit has to have its row, though it may commit nothing else. away: says
+    what the view's database said, while it is away.
     """
 
     def __init__(
@@ -33,12 +35,14 @@ class StageStatus:
         table: PartitionTable,
         core: OrderedCommit,
         orders: OperatorOrders | None,
+        away: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.status = decode_work_status(table.get(WORK))
         self.due = False
         self._stage = stage
         self._core = core
         self._orders = orders
+        self._away = away
         self._before = self.status.counts
         self._halted: list[Grant] = []
         self._looked = self._told = time.monotonic()
@@ -109,13 +113,13 @@ class StageStatus:
         status, core = self.status, self._core
         status.when = wall()
         status.waiting, status.running, status.staged = core.standing
-        status.paused = not core.room
+        status.paused, status.away = not core.room, self._away()
         counts = zip(_COUNTS, astuple(core.counts), strict=True)
         status.counts = {name: n + self._before.get(name, 0) for name, n in counts}
         return [(WORK, status.encode())]
 
     def _standing(self) -> tuple[object, ...]:
-        return (*astuple(self._core.counts), *self._core.standing, self._core.room)
+        return (*astuple(self._core.counts), *self._core.standing, self._core.room, self._away())
 
     def _say(self) -> None:
         logger.error(

@@ -130,7 +130,7 @@ class Workers:
 
     def forget(self, offset: int) -> None:
         """An event is done."""
-        self._settling.retried.pop(offset, None)
+        self._settling.forget(offset)
 
     # -- one worker
 
@@ -238,7 +238,8 @@ class Workers:
             if runner.lent is not None:
                 runner.lent.check(grant)
             size = runner.effects.stage(grant, staged)
-        except BaseException as error:
+        except BaseException as raised:
+            error = raised if runner.lent is None else runner.lent.cause(grant, raised)
             if in_tasks or grant.number not in self._threaded:
                 runner.give_up(grant)
             cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit)
@@ -338,7 +339,8 @@ class Workers:
                 try:
                     (items,) = await self._handled(grant, [event], {stream: state})
                     made = effects.made(event, items, state, wall())
-                except BaseException as error:
+                except BaseException as raised:
+                    error = raised if lent is None else lent.cause(grant, raised)
                     unstarted = isinstance(error, TableError | ProcessNotStarted | DatabaseAway)
                     if unstarted or not self._core.counts_still(grant):
                         raise

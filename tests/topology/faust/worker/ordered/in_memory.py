@@ -115,6 +115,9 @@ class Partition:
     async def commit(self, unit: CommitUnit, source: TopicPartition) -> dict[str, int]:
         await asyncio.sleep(0.001)
         self.on_commit(unit)
+        for records in (*unit.keyed.values(), *unit.colocated.values()):
+            # Retention would delete it at once.
+            assert all(record[2] > 0 for record in records), "a message without its time"
         keys = {key for rows in unit.rows.values() for key, _ in rows}
         tells = (
             WORK in keys

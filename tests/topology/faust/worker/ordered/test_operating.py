@@ -59,11 +59,12 @@ def test_what_arrived_and_is_not_committed_is_not_said_to_be_processed(worker: W
     worker.send(event("slow", 1, "Gate"), event("slow", 2), event("quick", 1))
     worker.wait("out", 1)
     worker.wait_until(lambda: worker.count("board.arrivals") == 3)
-    views = orjson.loads(told(worker, "views", "--json"))["views"][0]
+    found = orjson.loads(told(worker, "views", "--json", status=1))
+    (views,) = found["views"]
     assert views["counts"]["processed"] == 1
     assert sum(part["arrived"] for part in views["work"]) == 2
     assert "3 events came, 3 in its places, of them 2 arrived and not committed" in views["verdict"]
-    assert "2 arrived and not committed" in told(worker, "views")
+    assert any("stand still in partition" in str(part["what"]) for part in found["troubles"])
     assert "in order so far: 2 arrived and not committed" in told(worker, "audit", status=0)
     slow = told(worker, "explain", "slow")
     assert "2 events of it are with the workers and not committed, from sequence 1 on" in slow
@@ -72,6 +73,11 @@ def test_what_arrived_and_is_not_committed_is_not_said_to_be_processed(worker: W
     worker.wait("out", 3)
     views = orjson.loads(told(worker, "views", "--json", status=0))["views"][0]
     assert views["counts"]["processed"] == 3
+    assert "no gaps" in told(worker, "gaps", status=0)
+    worker.send(event("quick", 2, "Fail"))
+    worker.wait("errors", 1)
+    assert "1 event passed over" in told(worker, "gaps", status=1)
+    assert "in order, but not complete: 1 failed\n" in told(worker, "audit", status=1)
     assert worker.end(signal.SIGTERM) == 0
 
 
@@ -83,6 +89,7 @@ def test_a_halted_view_is_so_after_a_kill_until_resume_reaches_its_workers(worke
     assert worker.end(signal.SIGKILL) == -signal.SIGKILL
     audited = told(worker, "audit", status=1, ERROR="halt")
     assert "workers of view board: halted in partition" in audited
+    assert "halted in partition" in told(worker, "gaps", status=1, ERROR="halt")
     (worker.folder / "mended").touch()
     worker.start(ERROR="halt")
     worker.send(event("a", 2))
@@ -108,6 +115,9 @@ def test_parked_streams_are_listed_and_redriven_unparked_or_dropped_though_forgo
     worker.wait_until(lambda: "4 parked streams, with 8" in told(worker, "parked", ERROR="park"))
     explained = told(worker, "explain", "again", status=1, ERROR="park")
     assert "it is parked at sequence 1, which failed: ValueError: boom" in explained
+    assert "8 events parked" in told(worker, "gaps", status=1, ERROR="park")
+    audited = told(worker, "audit", status=1, ERROR="park")
+    assert "in order, but not complete: 8 parked\n" in audited
     refused = told(worker, "drop", "gone", "--view", "board", status=1, ERROR="park")
     assert "would lose 2 parked events" in refused
     (worker.folder / "mended").touch()
@@ -122,4 +132,6 @@ def test_parked_streams_are_listed_and_redriven_unparked_or_dropped_though_forgo
     assert {record.key() for record in worker.wait("dead", 3)} == {b"gone", b"without"}
     counts = orjson.loads(told(worker, "views", "--json", ERROR="park"))["views"][0]["counts"]
     assert (counts["parked"], counts["dead"], counts["processed"]) == (0, 3, 5)
+    audited = told(worker, "audit", status=1, ERROR="park")
+    assert "in order, but not complete: 3 dead\n" in audited
     assert worker.end(signal.SIGTERM) == 0

@@ -108,8 +108,10 @@ async def test_a_statement_that_was_cancelled_goes_before_the_one_that_takes_it_
     await lent.close()
 
 
+@pytest.mark.parametrize("wraps", [False, True])
 async def test_what_a_server_can_do_for_no_event_fails_none(
     url: str,  # noqa: F811
+    wraps: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("topology.faust.worker.ordered.settling.AWAY", 0.01)
@@ -118,7 +120,14 @@ async def test_what_a_server_can_do_for_no_event_fails_none(
 
     async def handler(event: Any) -> AsyncIterator[Emit]:
         await event.connection.execute(limits.pop(0))
-        await event.connection.execute("insert into booked values (:x, 1)", {"x": "x" * 100_000})
+        try:
+            await event.connection.execute(
+                "insert into booked values (:x, 1)", {"x": "x" * 100_000}
+            )
+        except Exception as error:
+            if wraps:
+                raise RuntimeError("could not book") from error
+            raise
         yield Emit("out", event.stream, 1)
 
     held = partition(handler)

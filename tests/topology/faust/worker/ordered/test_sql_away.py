@@ -1,0 +1,106 @@
+"""A database that is away: what is told of it, and what is an event's own doing after all."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.topology.faust.worker.ordered.in_memory import Partition
+from tests.topology.faust.worker.ordered.test_sql_at_the_turn import (
+    book,
+    booked,
+    partition,
+    url,  # noqa: F401
+)
+from topology import Emit
+from topology.engine.state.rows import WORK
+from topology.engine.state.work_status import decode_work_status
+from topology.faust.worker.ordered.lease import DatabaseAway
+
+on_sqlite, on_postgresql = (
+    pytest.mark.parametrize("url", [which], indirect=True)
+    for which in ("sqlite", pytest.param("postgresql", marks=pytest.mark.integration))
+)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topology.faust.worker.ordered.settling.AWAY", 0.01)
+
+
+def away(held: Partition) -> str | None:
+    return decode_work_status(held.table.get(WORK)).away
+
+
+@on_sqlite
+async def test_it_is_told_until_it_is_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setattr("topology.faust.worker.ordered.stage_status.EVERY", 0.01)
+    held = partition(book)
+    lent = (await held.new_sql_run(url)).lent
+    assert lent is not None
+    database, begun, lost = lent._database, lent._database.begun, True
+
+    def starts() -> None:
+        raise DatabaseAway("is starting up")
+
+    def refused(lease: Any) -> Any:
+        return database.in_thread(starts) if lost else begun(lease)
+
+    monkeypatch.setattr(database, "begun", refused)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: away(held) == "is starting up")
+    lost = False
+    await held.until(lambda: held.runner.core.position == 1)
+    await held.until(lambda: away(held) is None)
+    await held.runner.stop(1)
+    assert held.out("out") == [1]
+
+
+@on_sqlite
+async def test_who_else_locks_the_file_fails_no_event(
+    url: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stores.db.engines.BUSY", 0.01)
+    held = partition(book)
+    object.__setattr__(held.stage.work.rules, "retries", 0)
+    await held.new_sql_run(url)
+    other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+    other.execute("begin immediate")
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: "locked" in (away(held) or ""))
+    await asyncio.sleep(0.1)
+    other.execute("rollback")
+    await held.until(lambda: held.runner.core.position == 1)
+    await held.runner.stop(1)
+    assert booked(url) == [("a", 1)]
+    assert held.out("out") == [1]
+    assert held.runner.core.counts.failed == 0
+
+
+@on_postgresql
+async def test_an_event_that_ends_its_connection_each_time_has_failed(
+    url: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("topology.faust.worker.ordered.settling.LOST", 3)
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        if event.stream == "a":
+            await event.connection.execute("select pg_terminate_backend(pg_backend_pid())")
+        async for each in book(event):
+            yield each
+
+    held = partition(handler)
+    await held.new_sql_run(url)
+    held.log.append("a", 1)
+    held.log.append("b", 1)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 2)
+    await held.runner.stop(1)
+    assert "terminating connection" in held.out("t.errors")[0]["error"]
+    assert booked(url) == [("b", 1)]
