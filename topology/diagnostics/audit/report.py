@@ -8,6 +8,7 @@ from topology.diagnostics.audit.finding import Violation
 from topology.diagnostics.audit.report_parts import SourceReport, ViewReport
 from topology.diagnostics.explain.bad_news import UNASSIGNED
 from topology.diagnostics.explain.work_tally import (
+    StageTally,
     WorkTally,
     committed_counts,
     work_text,
@@ -26,7 +27,7 @@ class AuditReport:
     → how many of its records cannot be decoded. contents: whether what handlers say was compared.
     whole: whether all views were audited. too_late: records of events that were late in their own
     time. without_rows: error reports of rows that could not be made. work: view → its second stage,
-    a moment later.
+    a moment later. parallel: what `Topology.parallel` declares, of which nothing is proved.
     """
 
     topology: str
@@ -41,6 +42,7 @@ class AuditReport:
     too_late: int = 0
     without_rows: int = 0
     work: dict[str, tuple[WorkTally, ...]] = field(default_factory=dict)
+    parallel: list[StageTally] = field(default_factory=list)
 
     def add_work(self, name: str, work: tuple[WorkTally, ...]) -> None:
         """Tell of the second stage of a view: what its first one has handed on may be open there.
@@ -105,6 +107,7 @@ class AuditReport:
         found.append((self.too_late, "late in their own time"))
         found.append((self.without_rows, "rows that could not be made"))
         troubles = [t for name, work in self.work.items() for t in work_troubles(name, work)]
+        troubles += [trouble for each in self.parallel for trouble in each.troubles]
         stopped = [str(each) for each in troubles if each.place != UNASSIGNED]
         halted = [f"view {v.name} halted" for v in self.views if v.halted]
         return _numbered(found) + halted + stopped
@@ -139,6 +142,7 @@ class AuditReport:
         """The last line: what this audit does not prove."""
         found = [] if self.contents else ["what handlers made of the events (--contents)"]
         found += [] if self.whole else ["the views that were not asked for"]
+        found += ["what is done with the topics of parallel()"] if self.parallel else []
         found += ["what the notes above say"] if self.remarks else []
         found += ["what the read stores hold"]
         return f"not proved: {'; '.join(found)}"

@@ -9,7 +9,7 @@ from topology.diagnostics.explain.gaps import Ledger, OpenGap
 from topology.diagnostics.explain.source_totals import SHARE, SourceTotals
 from topology.diagnostics.explain.tally import ViewTally
 from topology.diagnostics.explain.times import lasting
-from topology.diagnostics.explain.work_tally import work_text
+from topology.diagnostics.explain.work_tally import StageTally, work_text
 from topology.model.counted import counted
 from topology.model.counts import Counts
 from topology.model.printable import printable
@@ -56,7 +56,10 @@ def _gap(gap: OpenGap, now: int) -> list[str]:
 
 
 def tally_text(
-    sources: Sequence[SourceTotals], views: Sequence[ViewTally], share: float = SHARE
+    sources: Sequence[SourceTotals],
+    views: Sequence[ViewTally],
+    share: float = SHARE,
+    parallel: Sequence[StageTally] = (),
 ) -> str:
     """Show what the sources brought, a table of the views' places, what is not well, and verdicts.
 
@@ -64,6 +67,7 @@ def tally_text(
         sources: what each source brought.
         views: the counts of each view.
         share: of malformed messages, from 0 to 1, from which on they are reported.
+        parallel: what `Topology.parallel` declares.
     """
     lines = [source_text(source) for source in sources]
     names = [field.name for field in fields(Counts)]
@@ -77,11 +81,14 @@ def tally_text(
     lines += ["", *columns(rows), ""]
     for view in views:
         lines += work_text(view.view, view.work)
+    for stage in parallel:
+        lines += work_text(stage.name, stage.work)
     lines += [str(trouble) for source in sources if (trouble := source.trouble(share))]
     for view in views:
         if view.apart:
             lines.append(f"view {view.view}: reads apart in partitions {_list(view.apart)}")
         lines += [str(trouble) for trouble in view.troubles]
+    lines += [str(trouble) for stage in parallel for trouble in stage.troubles]
     lines += [source.wrong for source in sources if source.wrong]
     lines += [view.verdict for view in views]
     return "\n".join(lines)

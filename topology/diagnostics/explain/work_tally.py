@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from topology.diagnostics.explain.bad_news import HALTED, STILL, UNASSIGNED, Trouble
+from topology.diagnostics.explain.bad_news import HALTED, STILL, UNASSIGNED, Trouble, troubles
 from topology.diagnostics.explain.times import since
 from topology.engine.state.work_status import WorkStatus
 from topology.model.counted import counted
@@ -71,6 +71,20 @@ class StreamWork:
     halted: str | None = None
     owner: str | None = None
     status: WorkStatus = field(default_factory=WorkStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class StageTally:
+    """What `Topology.parallel` declares: a second stage alone. work: its partitions."""
+
+    name: str
+    work: tuple[WorkTally, ...]
+
+    @property
+    def troubles(self) -> list[Trouble]:
+        """What is not well with it."""
+        counts = committed_counts(Counts(), self.work)
+        return [*troubles(self.name, counts, {}, ()), *work_troubles(self.name, self.work)]
 
 
 def committed_counts(counts: Counts, work: Sequence[WorkTally]) -> Counts:

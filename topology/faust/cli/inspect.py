@@ -106,7 +106,8 @@ def register(app: Any) -> None:
         """
         found = await found_views(self.app)
         bad = not found.adds_up or _bad(found.troubles(malformed), allow)
-        self.answer(tally_text(found.sources, found.views, malformed), found.as_dict(), bad=bad)
+        text = tally_text(found.sources, found.views, malformed, found.parallel)
+        self.answer(text, found.as_dict(), bad=bad)
 
     @app.command(  # type: ignore[untyped-decorator]
         ONLY_VIEW, STREAM, OLDER_THAN, REASON, GROUP,

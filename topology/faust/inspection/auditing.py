@@ -22,7 +22,7 @@ from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import named
 from topology.faust.inspection.ticker import Ticker
-from topology.faust.inspection.work import work_tallies
+from topology.faust.inspection.work import stages_alone, work_tallies
 from topology.faust.kafka.clients import (
     connected_consumer,
     partitions_of,
@@ -97,9 +97,10 @@ async def audit(
             report = made.report(contents=contents)
         ticker.end()
         workers = [view for view in made.views if view.work is not None]
-        if workers:
+        if workers or any(not stage.arrivals for stage in engine.topology.stages):
             async with DurableState(app) as durable:
                 group = await consumer_group(app)
+                report.parallel = [] if views else await stages_alone(durable, group)
                 for view in workers:
                     report.add_work(view.name, await work_tallies(durable, group, view))
         if report.violations:

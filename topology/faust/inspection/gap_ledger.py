@@ -15,7 +15,7 @@ from topology.engine.view_task import ViewTask
 from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of
-from topology.faust.inspection.work import work_tallies
+from topology.faust.inspection.work import stages_alone, work_tallies
 from topology.model.counts import Counts
 from topology.model.event import Message
 
@@ -76,6 +76,9 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
             counts = committed_counts(counts, work)
             ledger.troubles += troubles(each.name, counts, halted, unassigned)
             ledger.troubles += work_troubles(each.name, work)
+        if not view:
+            alone = await stages_alone(durable, group)
+            ledger.troubles += [trouble for stage in alone for trouble in stage.troubles]
         for declared in {each.of.name: each.of for each in views}.values():
             ledger.unread += await durable.unkeyed(declared)
         return ledger

@@ -1,14 +1,14 @@
 """Each view's counts, and whether they add up to what came in."""
 
 import asyncio
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from aiokafka import TopicPartition
 
+from topology.declaration.ordered_stage import OrderedStage, stage_of
 from topology.declaration.route import Route
 from topology.declaration.source import Source
-from topology.declaration.view import View
 from topology.diagnostics.explain import (
     SourceTotals,
     ViewTally,
@@ -17,12 +17,13 @@ from topology.diagnostics.explain import (
 )
 from topology.diagnostics.explain.bad_news import Trouble
 from topology.diagnostics.explain.source_totals import SHARE
+from topology.diagnostics.explain.work_tally import StageTally, WorkTally
 from topology.engine.intake import IntakeCounts
 from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
 from topology.faust.inspection.standing_still import STILL, standing_still
-from topology.faust.inspection.work import work_tallies
+from topology.faust.inspection.work import alone, stage_tallies
 from topology.model.event import Message
 from topology.model.origin_headers import REASON, original
 
@@ -37,10 +38,12 @@ class ViewCounts:
     Attributes:
         sources: what each source brought.
         views: the sums of each view over its partitions.
+        parallel: what `Topology.parallel` declares.
     """
 
     sources: list[SourceTotals]
     views: list[ViewTally]
+    parallel: list[StageTally] = field(default_factory=list)
 
     @property
     def adds_up(self) -> bool:
@@ -56,7 +59,8 @@ class ViewCounts:
             share: of malformed messages, from which on they are bad news (0 to 1).
         """
         malformed = [trouble for s in self.sources if (trouble := s.trouble(share))]
-        return [*malformed, *(trouble for view in self.views for trouble in view.troubles)]
+        of_views = [trouble for view in self.views for trouble in view.troubles]
+        return [*malformed, *of_views, *(t for stage in self.parallel for t in stage.troubles)]
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON, with the verdicts."""
@@ -69,6 +73,7 @@ class ViewCounts:
             "troubles": [asdict(trouble) for trouble in self.troubles()],
             "sources": [{**asdict(each), "share": each.share} for each in self.sources],
             "views": views,
+            "parallel": [asdict(each) for each in self.parallel],
         }
 
 
@@ -106,17 +111,29 @@ async def views(app: Any) -> ViewCounts:
             for each in parts[view.name]
             if each.lag and each.owner and not (each.apart or each.halted)
         }
-        before = {
-            view.name: await work_tallies(durable, group, view)
-            for view in durable.topology.views.values()
-        }
+        by_themselves = await alone(durable)
+        of_views = [each for view in durable.topology.views.values() if (each := stage_of(view))]
+        stages = [*of_views, *by_themselves]
+        before = {each.name: await stage_tallies(durable, group, each) for each in stages}
         waiting = {
-            TopicPartition(view.arrivals_topic, each.number)
-            for view in durable.topology.views.values()
-            for each in before[view.name]
-            if each.open and not each.status.away and not _may_take_long(view)
+            TopicPartition(stage.topic, each.number)
+            for stage in stages
+            for each in before[stage.name]
+            if each.open and not each.status.away and not _may_take_long(stage)
         }
         still = await standing_still(durable, reading | waiting)
+
+        async def looked_again(stage: OrderedStage) -> tuple[WorkTally, ...]:
+            now = await stage_tallies(durable, group, stage)
+            return tuple(
+                replace(
+                    each,
+                    still=TopicPartition(stage.topic, each.number) in still
+                    and not each.moved_since(then),
+                )
+                for each, then in zip(now, before[stage.name], strict=True)
+            )
+
         found: list[ViewTally] = []
         for view in durable.topology.views.values():
             of = (each for each in sources if each.source == view.of.name and not each.routed)
@@ -126,24 +143,16 @@ async def views(app: Any) -> ViewCounts:
                 for each in parts[view.name]
             ]
             # After the counts of the first stage: what is open is not said to be processed.
-            work = tuple(
-                replace(
-                    now,
-                    still=TopicPartition(view.arrivals_topic, now.number) in still
-                    and not now.moved_since(then),
-                )
-                for now, then in zip(
-                    await work_tallies(durable, group, view), before[view.name], strict=True
-                )
-            )
+            stage = stage_of(view)
+            work = () if stage is None else await looked_again(stage)
             found.append(tally(view.name, view.of.name, partitions, unkeyed, work))
-        return ViewCounts(sources, found)
+        parallel = [StageTally(each.name, await looked_again(each)) for each in by_themselves]
+        return ViewCounts(sources, found, parallel)
 
 
-def _may_take_long(view: View) -> bool:
+def _may_take_long(stage: OrderedStage) -> bool:
     """Whether the view says that an attempt may take longer than a look at it."""
-    work = view.work
-    return work is not None and (work.rules.time_limit or 0) > STILL
+    return (stage.work.rules.time_limit or 0) > STILL
 
 
 async def _source_totals(durable: DurableState, source: Source, exactly: bool) -> SourceTotals:

@@ -10,7 +10,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from topology.declaration.ordered_stage import OrderedStage, Release, stage_of
 from topology.declaration.view import View
 from topology.diagnostics.explain.parked_streams import ParkedStream
-from topology.diagnostics.explain.work_tally import StreamWork, WorkTally
+from topology.diagnostics.explain.work_tally import StageTally, StreamWork, WorkTally
 from topology.engine.state.rows import (
     HOLES,
     WORK,
@@ -20,7 +20,8 @@ from topology.engine.state.rows import (
 )
 from topology.engine.state.work_status import WorkStatus, decode_work_status
 from topology.faust.inspection.consumer_group import ConsumerGroup
-from topology.faust.inspection.durable import DurableState, Span
+from topology.faust.inspection.durable import DurableState, Span, TopicMissing
+from topology.faust.kafka.clients import missing_topics
 from topology.model.errors import Malformed
 from topology.model.event import Event
 from topology.ordered_commit import OffsetRanges
@@ -94,9 +95,32 @@ async def work_tallies(
     durable: DurableState, group: ConsumerGroup, view: View
 ) -> tuple[WorkTally, ...]:
     """How the workers of a view stand, partition by partition; nothing for a view without."""
-    stage, found = stage_of(view), []
-    for number in range(0 if stage is None else stage.partitions):
-        assert stage is not None
+    stage = stage_of(view)
+    return () if stage is None else await stage_tallies(durable, group, stage)
+
+
+async def stages_alone(durable: DurableState, group: ConsumerGroup) -> list[StageTally]:
+    """How what `Topology.parallel` declares stands. Raises TopicMissing."""
+    return [
+        StageTally(stage.name, await stage_tallies(durable, group, stage))
+        for stage in await alone(durable)
+    ]
+
+
+async def alone(durable: DurableState) -> list[OrderedStage]:
+    """What `Topology.parallel` declares. Raises TopicMissing."""
+    stages = [stage for stage in durable.topology.stages if not stage.arrivals]
+    for topic in await missing_topics(durable.app, [stage.topic for stage in stages]):
+        raise TopicMissing(f"topic {topic!r}, which parallel() reads, does not exist; create it")
+    return stages
+
+
+async def stage_tallies(
+    durable: DurableState, group: ConsumerGroup, stage: OrderedStage
+) -> tuple[WorkTally, ...]:
+    """How the workers of a stage stand, partition by partition."""
+    found = []
+    for number in range(stage.partitions):
         part = await stage_partition(durable, stage, number)
         ahead = part.done.covered(part.position, _TOP)
         arrived = max(0, part.span.end - max(part.position, part.span.first)) - ahead

@@ -33,6 +33,13 @@ async def board(event):
         raise ValueError("boom")
     yield Emit(prefix + ".out", event.stream, {"seq": event.sequence})
 
+
+@topology.parallel("copy", topic=prefix + ".plain", workers=2)
+async def copy(event):
+    if event.content == b"bad":
+        raise ValueError("boom")
+    yield Emit(prefix + ".copied", event.message.key, event.content)
+
 app = compile(topology, group=prefix, session_timeout=60)
 """
 
@@ -134,4 +141,16 @@ def test_parked_streams_are_listed_and_redriven_unparked_or_dropped_though_forgo
     assert (counts["parked"], counts["dead"], counts["processed"]) == (0, 3, 5)
     audited = told(worker, "audit", status=1, ERROR="park")
     assert "in order, but not complete: 3 dead\n" in audited
+    assert worker.end(signal.SIGTERM) == 0
+
+
+def test_what_parallel_passed_over_is_bad_news(worker: Worker) -> None:
+    worker.start()
+    worker.wait_until(lambda: worker.run("views").returncode == 0)
+    worker.send((b"a", b"good"), (b"a", b"bad"), topic="plain")
+    worker.wait("errors", 1)
+    worker.wait_until(lambda: worker.run("views").returncode == 1)
+    for command in ("views", "gaps", "audit"):
+        assert "copy: 1 event passed over" in told(worker, command, status=1)
+    assert "is done with the topics of parallel()" in told(worker, "audit")
     assert worker.end(signal.SIGTERM) == 0
