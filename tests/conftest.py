@@ -24,6 +24,7 @@ from checkout.postgres import Postgres
 from sequitur.local import broker_config, home
 from sequitur.local.broker import Broker
 from tests import own_process, quick_spark
+from tests.examples import some
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +38,7 @@ settings.register_profile(
     "sequitur",
     derandomize=_EXAMPLES is None,
     database=None,
-    max_examples=int(_EXAMPLES or 50),
+    max_examples=int(_EXAMPLES or some(50)),
     stateful_step_count=30,
     deadline=None,
     print_blob=True,
@@ -125,7 +126,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what uses a server, and let it begin first: xdist's workers end at about one time."""
     for item in items:
-        if _SERVERS.intersection(getattr(item, "fixturenames", ())):
+        module = getattr(getattr(item, "function", None), "__module__", None)
+        processes = module == "stores.view_state.contract_processes"
+        if processes or _SERVERS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("integration")
     items.sort(key=lambda item: item.get_closest_marker("integration") is None)
 

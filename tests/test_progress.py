@@ -32,6 +32,7 @@ def test_starts_a_process(): pass
 """
 
 
+@pytest.mark.integration
 def test_failures_are_told_at_once_and_parts_are_counted(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     options = [*pytest_arguments(fast=False), "-n", "1", "-o", "markers=integration: x"]

@@ -60,7 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
     interrupted_by(signal.SIGTERM)
     # What tests start imports the project again and again: compiled once is a quarter of that.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    if not options.fast:
+    if options.fast:
+        os.environ["SEQUITUR_FAST"] = "1"
+    else:
         rabbitmq.install()
         chromium.install()
     with ThreadPoolExecutor(max_workers=1) as beside:
@@ -81,7 +83,7 @@ def pytest_arguments(fast: bool) -> list[str]:
     arguments = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
     arguments += ["-p", "tests.progress", "-p", "tests.spread", "--durations", "15"]
     arguments += ["-o", "console_output_style=classic"]
-    return [*arguments, "-m", "not integration"] if fast else arguments
+    return [*arguments, "-m", "not integration and not long"] if fast else arguments
 
 
 def _report(outcomes: list[Outcome], fast: bool) -> int:
@@ -93,7 +95,10 @@ def _report(outcomes: list[Outcome], fast: bool) -> int:
     for outcome in outcomes:
         say(outcome.line)
     if fast:
-        say("  --fast: left out what needs a broker, a server, Spark or many processes")
+        say(
+            "  --fast: left out what is long, or needs a broker, a server, Spark or many processes,"
+        )
+        say("  and two thirds of the examples")
     else:
         for missing in filter(None, (rabbitmq.missing(), chromium.missing())):
             say(f"  {missing}")

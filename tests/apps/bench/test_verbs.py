@@ -118,7 +118,9 @@ def test_rows_that_are_missing_different_or_too_many_are_wrong() -> None:
 
 
 @pytest.mark.parametrize("backlog", [False, True])
-@pytest.mark.parametrize("name", DELIVERIES)
+@pytest.mark.parametrize(
+    "name", [n if n == "demo" else pytest.param(n, marks=pytest.mark.long) for n in DELIVERIES]
+)
 def test_our_topology_makes_the_tables_of_pandas_of_every_delivery(
     flights: Flights, name: str, backlog: bool
 ) -> None:

@@ -14,6 +14,7 @@ from stores.inbox.receiver import Fenced
 from stores.inbox.tables import DEAD, DELIVERIES, MESSAGES, STREAMS
 from stores.message import Message
 from tests.contracts.inbox.parts import consume, done, make_table, message, named
+from tests.examples import some
 
 
 class Receiving:
@@ -106,7 +107,7 @@ class Receiving:
         assert consume(inbox, batch=500) == named("a", range(1, 2501))
 
     @settings(
-        max_examples=15,
+        max_examples=some(15),
         suppress_health_check=[
             HealthCheck.function_scoped_fixture,
             HealthCheck.differing_executors,

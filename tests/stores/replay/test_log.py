@@ -31,6 +31,7 @@ from stores.replay import (
 )
 from stores.replay.retention_timer import RetentionTimer
 from stores.replay.tables import PERIODS, TALLIES, TOTALS, periods
+from tests.examples import some
 from tests.forked import context
 from tests.stores.replay.killed import MOST, append_more, killed_at, retain
 from tests.stores.replay.sample import FIELDS, TIME, messages
@@ -496,7 +497,7 @@ class ReplayLogContract:
             log.count(Query(where=(Condition("delay", Comparison.IS, "much"),)))
 
     @settings(
-        max_examples=60,
+        max_examples=some(60),
         deadline=None,
         suppress_health_check=[
             HealthCheck.function_scoped_fixture,

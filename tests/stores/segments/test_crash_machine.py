@@ -26,6 +26,7 @@ from stores.segments import (
     UnitIntake,
 )
 from stores.segments.record import HEAD, decode, record_at
+from tests.examples import some
 from tests.stores.segments.fake_disk import Crash, FakeDisk, Fuse
 from tests.stores.segments.fake_transports import LogInbound, MemoryOutbound
 
@@ -241,7 +242,7 @@ class SaveStoreMachine(RuleBasedStateMachine):
             assert found == sent
 
 
-SaveStoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
+SaveStoreMachine.TestCase.settings = settings(max_examples=some(40), stateful_step_count=25)
 
 
 class TestSaveStore(SaveStoreMachine.TestCase):  # type: ignore[misc, valid-type]

@@ -22,6 +22,7 @@ from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.decision_log import DecisionLog
 from stores.two_phase.prepared import PreparedTransaction, gid
 from stores.two_phase.recovery import Recovery, recover
+from tests.examples import some
 
 NAMES = ("log", "stock")
 STEPS = ("begun", "joined", "worked", "prepared log", "prepared stock", "decided", "committed log",
@@ -222,4 +223,4 @@ class Machine(RuleBasedStateMachine):
 
 DECIDED = 'SELECT "transaction" FROM sequitur_decisions'
 TestTwoPhase = cast(Any, Machine).TestCase
-TestTwoPhase.settings = settings(max_examples=100, stateful_step_count=12)
+TestTwoPhase.settings = settings(max_examples=some(100), stateful_step_count=12)

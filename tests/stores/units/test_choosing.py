@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from stores.units.errors import UnitError
 from stores.units.queue import Filter
 from stores.units.queue.ready_heads import MOST_FILTERS
+from tests.examples import some
 from tests.stores.units.desk import Desk
 
 
@@ -28,7 +29,7 @@ def test_sort_keys_decide_between_units_and_ungrouped_messages_never_inside_a_un
     assert drain(desk, "one") == [3, 1, 2, 0]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=some(80))
 @given(
     sent=st.lists(
         st.tuples(st.sampled_from([None, None, "a", "b"]), st.integers(0, 3)), max_size=40

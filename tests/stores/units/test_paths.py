@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from stores.units.errors import MemberUnavailable, RouteMoving, UnitError
 from stores.units.routing import PathEntry, PathMap
+from tests.examples import some
 
 
 def test_a_unit_goes_to_the_least_loaded_member_at_first_use() -> None:
@@ -251,7 +252,7 @@ class PathMachine(RuleBasedStateMachine):
 
 TestPathMachine = PathMachine.TestCase
 TestPathMachine.settings = settings(
-    max_examples=80,
+    max_examples=some(80),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

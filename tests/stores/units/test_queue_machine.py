@@ -2,10 +2,11 @@
 
 from hypothesis import HealthCheck, settings
 
+from tests.examples import some
 from tests.stores.units.queue_machine import DeadLetterMachine, QueueMachine
 
 _SETTINGS = settings(
-    max_examples=60,
+    max_examples=some(60),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -29,6 +29,7 @@ from stores.units import (
 )
 from stores.units.forward.store import LEAST, PART, UnitStore
 from stores.units.naming import named_at
+from tests.examples import some
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=some(25))
 @given(STEPS)
 def test_whatever_is_appended_and_forwarded_order_is_kept_and_nothing_is_torn(
     steps: list[tuple[str, int]],
@@ -145,6 +146,7 @@ async def test_a_full_store_takes_nothing_more_until_something_is_forwarded(path
         UnitStore(path, "orders", 1)
 
 
+@pytest.mark.integration
 async def test_several_processes_append_and_each_keeps_its_order(path: Path) -> None:
     code = (
         "import asyncio, sys\n"
@@ -198,6 +200,7 @@ def test_what_waits_survives_a_loss_of_power(path: Path) -> None:
     store.close()
 
 
+@pytest.mark.integration
 def test_one_agent_forwards_and_a_killed_one_leaves_the_store_free(path: Path) -> None:
     store = UnitStore(path, "orders")
     code = (

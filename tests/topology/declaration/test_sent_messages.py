@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark import cloudpickle
 
+from tests.examples import some
 from topology import Emit, Event, Inspector, State, Topology, TopologyTestDriver, Upsert, park
 from topology.model.errors import DeclarationError
 from topology.routing import JsonKeys, RoutedSource, Rule, RuleSet, Transformation, when
@@ -51,7 +52,7 @@ def shop() -> tuple[Topology, Any]:
     return made, made.source("orders", inspector=Inspector("order", "n"))
 
 
-@settings(max_examples=40)
+@settings(max_examples=some(40))
 @given(st.permutations(range(1, 8)), st.booleans())
 def test_whatever_the_order_of_arrival_each_destination_has_its_messages_in_sequence(
     arrived: list[int], restart: bool

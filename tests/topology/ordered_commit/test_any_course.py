@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.examples import some
 from tests.topology.ordered_commit.runtime import Attempt, Runtime
 from topology.ordered_commit import (
     CommitRules,
@@ -191,4 +192,4 @@ class AnyCourse(RuleBasedStateMachine):
 
 
 TestAnyCourse = AnyCourse.TestCase
-TestAnyCourse.settings = settings(stateful_step_count=8, max_examples=150)
+TestAnyCourse.settings = settings(stateful_step_count=8, max_examples=some(150))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from topology import DeclarationError
 from topology.routing import (
     Agreement,
@@ -165,7 +166,7 @@ STEPS: list[Callable[[Router, int, int], None]] = [
 
 
 # Steps come from a seed: lists of steps that Hypothesis draws hold too few of the long ways round.
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=some(80), deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_partition_is_routed_by_one_version_up_to_an_offset_and_by_the_next_from_there(
     seed: int,

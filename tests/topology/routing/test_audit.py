@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from topology import Record
 from topology.routing import (
     Agreement,
@@ -65,7 +66,7 @@ def audited(
     return audit
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=some(80))
 @given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=20), st.data())
 def test_what_is_right_is_clean_and_each_harm_is_found(
     kinds: list[bytes], data: st.DataObject
@@ -119,13 +120,13 @@ RECORDS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some(100))
 @given(RECORDS)
 def test_control_records_are_read_as_they_were_written(record: ControlRecord) -> None:
     assert decode_control(encode_control(record)) == record
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some(100))
 @given(
     st.binary(max_size=50)
     | st.sampled_from(

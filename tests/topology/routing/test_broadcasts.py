@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from tests.topology.routing.messages import message
 from topology import DeclarationError, Topology
 from topology.engine.route_task import RouteTask
@@ -151,7 +152,7 @@ orders = st.one_of(
 
 
 @given(st.lists(orders, max_size=30))
-@settings(max_examples=200)
+@settings(max_examples=some(200))
 def test_an_expiry_takes_what_it_is_about_and_nothing_that_was_registered_since(
     log: list[Any],
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from tests.topology.routing.messages import by_length, message
 from topology import DeclarationError
 from topology.routing import read_csv, read_json, read_toml, rules_from
@@ -133,7 +134,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(
     st.sampled_from(["source", "rule", "destination", "keymap", "outbound", "module"]),
     st.sampled_from(["maker", "flights", "kafka", "tags", "flight"]),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from tests.topology.routing.messages import by_length, message
 from topology import DeclarationError, Malformed
 from topology.routing import CsvKeys, FixKeys, FunctionKeys, JsonKeys, KeyModule, XmlKeys
@@ -176,7 +177,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=20), PIECES), max_size=20).map(b"".join))
 def test_no_bytes_raise_anything_but_malformed(value: bytes) -> None:
     for module in (JSON, XML, CSV, FIX):

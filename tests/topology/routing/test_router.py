@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from tests.topology.routing.messages import by_length, message
 from tests.topology.routing.reference import NaiveRouter
 from topology import header, key
@@ -114,7 +115,7 @@ def rule_sets(draw: st.DrawFn) -> tuple[RuleSet, NaiveRouter, list[str]]:
     return compiled, NaiveRouter(rules, maps, outbound), first
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(rule_sets(), st.lists(BODY, min_size=1, max_size=5))
 def test_the_compiled_router_decides_as_the_naive_one(
     made: tuple[RuleSet, NaiveRouter, list[str]], bodies: list[dict[str, Any]]
@@ -238,7 +239,7 @@ def test_a_trail_is_json_whatever_a_function_calls_its_keys() -> None:
     assert "\x1b" not in str(routing)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=some(100), deadline=None)
 @given(st.binary(max_size=60), st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=9))))
 def test_no_message_raises(value: bytes, headers: list[tuple[str, bytes]]) -> None:
     found = message(value)

@@ -6,6 +6,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from topology import Record
 from topology.model.event import Event
 from topology.sequencer.contiguous import ContiguousOrdering, ContiguousRun
@@ -51,7 +52,7 @@ def told(result: Step) -> Any:
     return left, places, result.duplicates, result.skipped, result.filled, result.unfinished
 
 
-@settings(max_examples=300)
+@settings(max_examples=some(300))
 @given(batches=BATCHES, ordering=ORDERINGS)
 def test_the_shorter_way_comes_to_what_the_long_one_comes_to(
     batches: list[list[tuple[str, int]]], ordering: ContiguousOrdering

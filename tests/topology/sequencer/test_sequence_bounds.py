@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from topology import (
     Counts,
     DeclarationError,
@@ -191,7 +192,7 @@ SEQUENCES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some(150), deadline=None)
 @given(
     policy=st.sampled_from(POLICIES),
     order=st.sampled_from(

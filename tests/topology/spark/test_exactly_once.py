@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stores.sinks import Sink, open_sink
+from tests.examples import some
 from tests.topology.spark.disorder import disorder, encoded
 from tests.topology.spark.fake_spark import FakeSpark
 from tests.topology.spark.shops import topology
@@ -159,7 +160,7 @@ def _has(sink: Sink, table: str) -> bool:
     return any(place.topic == f"{topology.name}.{table}" for place in sink.progress())
 
 
-@settings(max_examples=8)
+@settings(max_examples=some(8))
 @given(
     seed=st.integers(0, 2**32),
     size=st.integers(20, 70),

@@ -12,6 +12,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from tests.topology.spark.disorder import by_stream, disorder, encoded
 from tests.topology.spark.fake_spark import FakeSpark
 from tests.topology.spark.shops import topology
@@ -57,7 +58,7 @@ class Copies:
         return orjson.dumps(report)
 
 
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 @given(
     seed=st.integers(0, 2**32),
     size=st.integers(0, 80),

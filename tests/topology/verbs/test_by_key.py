@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from tests.topology.torn_units import TornUnits, but_counts
 from topology import Inspector, Topology, TopologyTestDriver, advance, rebuild_stream, skip
 from topology.model.errors import DeclarationError
@@ -68,7 +69,7 @@ MOVES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=some(20), deadline=None)
 @given(st.permutations(MOVES), st.lists(st.sampled_from(MOVES), max_size=3))
 def test_a_table_by_key_is_the_same_whatever_the_order_of_arrival(
     arrived: list[Body], twice: list[Body]
@@ -284,7 +285,7 @@ def test_windows_that_are_kept_no_more_are_dropped_with_the_streams_that_were_in
     assert len(driver.read("flights.late")) == 1
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=some(20), deadline=None)
 @given(st.integers(0, 10**6))
 def test_within_keep_the_order_of_arrival_does_not_matter(seed: int) -> None:
     chance = Random(seed)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from tests.examples import some
 from tests.topology.verbs.lookup_model import (
     Body,
     expected,
@@ -93,7 +94,7 @@ def test_twenty_orders_of_arrival_have_one_hash_and_the_rows_of_merge_asof(by_ti
     assert len(hashes) == 1
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=some(20), deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([True, False]))
 def test_what_is_lost_is_missing_and_the_rest_is_as_what_arrived(seed: int, by_time: bool) -> None:
     chance = Random(seed)
@@ -107,7 +108,7 @@ def test_what_is_lost_is_missing_and_the_rest_is_as_what_arrived(seed: int, by_t
     assert said(driver) == wanted
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=some(25), deadline=None)
 @given(st.integers(0, 10**6))
 def test_a_rebuild_of_either_side_gives_the_tables_of_a_run_in_order(seed: int) -> None:
     chance = Random(seed)
@@ -325,7 +326,7 @@ def test_what_a_filter_leaves_out_is_not_late_however_old() -> None:
     assert (row["wind"], row["final"]) == (9, True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=some(40), deadline=None)
 @given(st.integers(0, 10**6))
 def test_how_far_a_side_is_ahead_does_not_matter_for_what_is_kept(seed: int) -> None:
     """Times go back within a stream here, by more than is kept, too."""
@@ -619,7 +620,7 @@ def test_what_is_lost_behind_one_that_is_left_out_is_not_missing_in_front_of_it(
     assert said(driver) == {("N1", 1): (8, 0, True)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(st.integers(0, 10**6))
 def test_what_is_missing_does_not_depend_on_filters_or_on_which_side_is_ahead(seed: int) -> None:
     """Right times go back, some events fail or are left out, and little is kept."""

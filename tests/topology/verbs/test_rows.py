@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from tests.topology.torn_units import TornUnits, but_counts
 from topology import Inspector, Topology, TopologyTestDriver, rebuild_stream, skip
 from topology.model.errors import DeclarationError
@@ -66,7 +67,7 @@ MOVES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=some(20), deadline=None)
 @given(st.permutations(MOVES), st.lists(st.sampled_from(MOVES), max_size=3))
 def test_tables_two_hops_down_are_the_same_whatever_the_order_of_arrival(
     arrived: list[Body], twice: list[Body]

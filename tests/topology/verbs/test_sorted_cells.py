@@ -6,6 +6,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from topology.verbs.sorted_cells import SortedCells
 
 CHANGES = st.lists(
@@ -13,7 +14,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(CHANGES, st.booleans())
 def test_they_are_as_a_sorted_list(changes: list[tuple[str, int]], growing: bool) -> None:
     cells: dict[str, Any] = {}

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from topology import DeclarationError, Inspector, Table, Topology, advance, rebuild_stream, skip
 from topology.declaration.source import Source
 from topology.testing import Delivery, Sent, Simulator, TopologyTestDriver
@@ -372,7 +373,7 @@ TERMS = st.floats(-1e300, 1e300) | st.integers(-(2**40), 2**40) | st.integers(-(
 
 
 @given(st.lists(TERMS, max_size=30), st.randoms())
-@settings(max_examples=200)
+@settings(max_examples=some(200))
 def test_a_total_is_exact_in_any_order(terms: list[float], chance: random.Random) -> None:
     sums = total(lambda term: float(term) if isinstance(term, float) else term)
     found = []

@@ -18,6 +18,7 @@ def test_a_name_that_no_unit_bears_is_refused(action: str, unit: str) -> None:
     assert "cannot name a unit" in result.output
 
 
+@pytest.mark.integration
 def test_a_server_goes_on_behind_a_header_name_that_is_not_utf8() -> None:
     """What goes on is `TolerantRecords`, whose tests are with it."""
     code = """

@@ -32,6 +32,7 @@ from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from tests.apps.sequitur.relay.parts import running, until
+from tests.examples import some
 
 
 def message(n: int, topic: str = "orders", stream: str = "a", content: bytes = b"x") -> Message:
@@ -309,7 +310,7 @@ def test_a_topic_and_a_stream_of_it_may_be_due_at_the_same_time() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 def test_whatever_is_refused_when_each_stream_comes_in_order_and_nothing_is_lost(
     data: st.DataObject,
 ) -> None:

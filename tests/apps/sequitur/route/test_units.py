@@ -348,6 +348,7 @@ address = "placed"
 """
 
 
+@pytest.mark.integration
 def test_a_log_and_an_inbox_need_one_process_and_no_segments(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stores.sinks import OutputRecord
 from stores.sinks.sql.sqlite import SqliteSink
+from tests.examples import some
 from tests.topology.deliveries import Arrival, batches, cuts, deliveries, fed
 from tests.topology.engine.rebuilding import Rebuilding, in_sequence, rebuilding
 
@@ -45,7 +46,7 @@ def tables(records: Sequence[OutputRecord], sizes: Sequence[int]) -> dict[str, s
     return {name: rows for name, rows in found.items() if rows}
 
 
-@settings(max_examples=40)
+@settings(max_examples=some(40))
 @given(arrivals=deliveries(streams="ab", events=7), sizes=cuts(), after=st.sampled_from([1, 3]))
 def test_rebuilt_streams_leave_the_tables_that_the_right_order_would_have_left(
     arrivals: list[Arrival], sizes: list[int], after: int

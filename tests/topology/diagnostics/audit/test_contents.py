@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from tests.topology.diagnostics.audit.runs import COMMANDED, ORDERLY, Step, busy, run, topologies
 from tests.topology.diagnostics.audit.test_clean import said
 from tests.topology.diagnostics.audit.test_starts import ARRIVALS, KINDS, Arrivals, ran
@@ -26,7 +27,7 @@ def test_what_handlers_said_in_any_run_they_say_again(
     assert said(driver.audit(contents=True)) == []
 
 
-@settings(max_examples=25)
+@settings(max_examples=some(25))
 @pytest.mark.parametrize("kind", KINDS)
 @given(arrivals=ARRIVALS)
 def test_they_say_it_again_wherever_streams_begin(kind: str, arrivals: Arrivals) -> None:

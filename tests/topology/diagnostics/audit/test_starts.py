@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import some
 from tests.topology.diagnostics.audit.runs import reticent, talking
 from tests.topology.diagnostics.audit.test_clean import said
 from tests.topology.partition import INSPECTOR
@@ -75,7 +76,7 @@ COMMANDS = st.lists(
     ),
     max_size=3,
 )
-few = settings(max_examples=40)
+few = settings(max_examples=some(40))
 """Of each kind."""
 Commands = list[tuple[int, str, str, int]]
 

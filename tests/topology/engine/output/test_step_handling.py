@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stores.view_state.memory import MemoryTable
+from tests.examples import some
 from topology import Inspector, Record, Topology, park
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.stream_task import StreamTask
@@ -89,7 +90,7 @@ class Run:
                     self.feed(to, [(key, value, headers) for key, value, _, headers in records_out])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(
     st.lists(
         st.lists(

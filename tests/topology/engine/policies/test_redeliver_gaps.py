@@ -137,6 +137,7 @@ def test_the_default_loses_nothing_with_any_gap_policy(gap: Gap) -> None:
     assert driver_of(board, gap=gap).topology.views["board"].full == spill()
 
 
+@pytest.mark.long
 def test_redelivery_has_no_end_unless_one_is_named() -> None:
     assert redeliver() == redeliver(1, None)
     partition = partition_of(full=redeliver())

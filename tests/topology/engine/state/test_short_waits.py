@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stores.view_state.memory import MemoryTable
+from tests.examples import some
 from tests.topology.partition import INSPECTOR, Partition, board, shop
 from topology import (
     Event,
@@ -138,7 +139,7 @@ STEPS = st.lists(
 """Batches, commands, and times (ms) after which the process has died."""
 
 
-@settings(max_examples=300)
+@settings(max_examples=some(300))
 @given(
     steps=STEPS,
     policies=st.sampled_from([{}, {"buffer": 2}, {"jump": 5}, {"error": park(), "buffer": 2}]),

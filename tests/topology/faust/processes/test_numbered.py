@@ -33,6 +33,7 @@ def test_what_is_not_given_or_is_shared_stays(url: str) -> None:
     assert (found.view_state, found.instance, found.metrics) == (url, None, None)
 
 
+@pytest.mark.integration
 def test_who_finds_another_parent_ends_at_once() -> None:
     code = (
         "import os; from topology.faust.processes import NumberedWorker as N;"

@@ -59,6 +59,7 @@ def test_a_mistake_in_the_at_least_once_protocol(runner: type[PartitionRunner]) 
 
 
 @pytest.mark.parametrize("runner", [planted.GivenUpByTheClock, planted.GivenUpBeforeAllShows])
+@pytest.mark.long
 def test_a_gap_given_up_too_early(runner: type[PartitionRunner]) -> None:
     topology = shop(keyed=False, gap=skip(after=1))
     error = found(runner, topology=topology, delivery=IN_DISORDER)
@@ -82,6 +83,7 @@ def test_a_mistake_in_halting_a_view(
     found(halts=True)
 
 
+@pytest.mark.long
 def test_a_rebuild_that_is_forgotten_in_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "topology.engine.state.late_events.LateEvents.take", planted.requests_are_not_stored

@@ -35,6 +35,7 @@ print("ended", flush=True)
 """
 
 
+@pytest.mark.integration
 def test_a_thread_that_hangs_does_not_keep_the_process_from_ending() -> None:
     worker = subprocess.Popen([sys.executable, "-c", WORKER], stdout=subprocess.PIPE)
     assert worker.stdout is not None

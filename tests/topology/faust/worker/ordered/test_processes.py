@@ -18,6 +18,8 @@ from topology import DeclarationError, Emit, Event, Topology
 from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStarted
 from topology.handler_process import home_of
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(autouse=True)
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
