@@ -14,6 +14,7 @@ from topology.declaration.ordered_stage import OrderedStage
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.handling import Handling
 from topology.engine.state.rows import (
+    BUFFERS,
     buffer_key,
     buffer_range,
     decode_message,
@@ -66,14 +67,18 @@ class StagedEffects:
     Args:
         stage: whose they are.
         table: what is durable of it: states of streams, parked events.
-        parked: the streams that are parked durably.
+        parked: the streams that are parked durably, one for each of their events.
+
+    Attributes:
+        held: how many events are parked durably.
     """
 
     def __init__(self, stage: OrderedStage, table: PartitionTable, parked: Iterable[str]) -> None:
         self._stage = stage
         self._view = stage.view
         self._table = table
-        self._parked = set(parked)
+        streams = list(parked)
+        self._parked, self.held = set(streams), len(streams)
         self._handling = Handling(stage.view, CommitUnit(stage.topic, 0), lambda stream: None)
         self._staged: dict[int, Staged] = {}
         self._by_stream: dict[str, dict[int, Staged]] = {}
@@ -218,6 +223,9 @@ class StagedEffects:
         for grant in turns:
             staged = self._staged.pop(grant.number)
             self._let_go(grant, staged)
+            for key, row in staged.rows:
+                if key[:1] == BUFFERS[0]:
+                    self.held += 1 if row is not None else -1
             if staged.parks is not None:
                 (self._parked.add if staged.parks else self._parked.discard)(staged.event.stream)
 

@@ -126,8 +126,9 @@ def worker_figures(
         restoring: changelog's partition → records that are still to be read from it.
     """
     yield from _of_inputs(partitions, lags)
-    yield from _of_views(list(view_states(partitions)))
-    yield from _of_stages(partitions)
+    runners = list(stage_runners(partitions))
+    yield from _of_views(list(view_states(partitions)), runners)
+    yield from _of_stages(runners)
     yield gauge(
         "sequitur_restoring_records",
         "Records of a changelog that are to be read before its partition runs.",
@@ -208,7 +209,21 @@ def stage_runners(partitions: Iterable[Partition]) -> Iterator[OrderedRunner]:
                 yield runner
 
 
-def _of_views(views: Iterable[ViewState]) -> Iterator[Metric]:
+def _by_workers(runners: Iterable[OrderedRunner]) -> dict[tuple[str, int], Counts]:
+    """What the second stages of views have passed over or hold, which their first ones do not know;
+    by view and partition."""
+    found: dict[tuple[str, int], Counts] = {}
+    for runner in runners:
+        status = runner.status.status
+        found[runner.stage.view.name, runner.source.partition] = Counts(
+            failed=status.failed, dead=status.dead, unrouted=status.unrouted,
+            parked=runner.effects.held,
+        )  # fmt: skip
+    return found
+
+
+def _of_views(views: Iterable[ViewState], runners: Iterable[OrderedRunner]) -> Iterator[Metric]:
+    beyond = _by_workers(runners)
     at = ["view", "partition"]
     events = CounterMetricFamily(
         "sequitur_events",
@@ -232,18 +247,22 @@ def _of_views(views: Iterable[ViewState]) -> Iterator[Metric]:
     now = wall()
     for view in views:
         labels, state = [view.name, str(view.partition)], view.task.state
+        counts = state.counts + beyond.pop((view.name, view.partition), Counts())
         for name in (f.name for f in fields(Counts)):
-            count = getattr(state.counts, name)
-            (held if name in PLACES else events).add_metric([*labels, name], count)
+            (held if name in PLACES else events).add_metric([*labels, name], getattr(counts, name))
         waiting = list(state.waiting.items())
         streams.add_metric(labels, len(waiting))
         since = min((p.since for s, p in waiting if s not in state.parked and p.since), default=now)
         oldest.add_metric(labels, max(0, now - since) / 1000)
         halted.add_metric(labels, float(view.task.halted is not None))
+    for (view_name, partition), counts in beyond.items():
+        for name in ("failed", "dead", "unrouted", "parked"):
+            made = [view_name, str(partition), name]
+            (held if name in PLACES else events).add_metric(made, getattr(counts, name))
     yield from (events, held, streams, oldest, halted)
 
 
-def _of_stages(partitions: Iterable[Partition]) -> Iterator[Metric]:
+def _of_stages(runners: Iterable[OrderedRunner]) -> Iterator[Metric]:
     work = GaugeMetricFamily(
         "sequitur_work",
         "Events of a view with workers: with a worker, staged until their turn, not begun.",
@@ -254,7 +273,7 @@ def _of_stages(partitions: Iterable[Partition]) -> Iterator[Metric]:
         "Whether a view with workers begins nothing more: 1, or 0.",
         labels=["view", "partition"],
     )
-    for runner in stage_runners(partitions):
+    for runner in runners:
         labels = [runner.stage.view.name, str(runner.source.partition)]
         for state, count in zip(
             ("waiting", "running", "staged"), runner.core.standing, strict=True

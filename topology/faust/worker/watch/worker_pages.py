@@ -44,6 +44,9 @@ class WorkerPages(Pages):
         left = {at: end - (table.offset or 0) for at, (table, end) in list(restoring.items())}
         yield from worker_figures(list(self._engine.running), self._lags, left)
         yield up("broker", self._broker.answered)
+        databases = [each.lent for each in stage_runners(list(self._engine.running)) if each.lent]
+        if databases:
+            yield up("database", all(each.away is None for each in databases))
 
     async def troubles(self) -> list[str]:
         """What keeps the worker from doing all of its work, as far as it knows."""
@@ -67,6 +70,12 @@ class WorkerPages(Pages):
             if (why := runner.status.status.halted) is not None
         }
         found += [f"view {name} is halted: {why}" for name, why in sorted(halted.items())]
+        away = {
+            runner.stage.view.name: printable(runner.lent.away, 200)
+            for runner in stage_runners(partitions)
+            if runner.lent is not None and runner.lent.away is not None
+        }
+        found += [f"the database of view {name} is away: {why}" for name, why in away.items()]
         return found
 
     async def stop(self) -> None:
