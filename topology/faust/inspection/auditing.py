@@ -77,7 +77,8 @@ async def audit(
                     ticker.add(len(records))
         for stage in (stage for view in made.views if (stage := stage_of(view)) is not None):
             topic = engine.changelogs[stage.name]
-            for tp in (TopicPartition(topic, number) for number in range(stage.partitions)):
+            for number in range(found.partitions.get(topic, 0)):
+                tp = TopicPartition(topic, number)
                 if tp not in changelogs:
                     made.moving.add(stage.view.name)
                     continue
