@@ -122,6 +122,7 @@ def test_figures_add_up_and_probes_name_what_does_not_go_on(worker: Worker) -> N
             and found["sequitur_oldest_gap_seconds", "board"] > 1.5
             and found["sequitur_lag_records", source, ""] == 0
             and found["sequitur_lag_records", source, "slow"] == 0
+            and found["sequitur_commit_seconds_count", source] > 0
         )
 
     worker.wait_until(settled)
