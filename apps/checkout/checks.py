@@ -54,7 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--fast",
         action="store_true",
-        help="leave out the tests that need a broker, a server, Spark or many processes",
+        help="leave out the tests that are long or need a broker, a server, Spark or many "
+        "processes, and two thirds of the examples",
     )
     options, others = parser.parse_known_args(arguments)
     interrupted_by(signal.SIGTERM)

@@ -179,9 +179,7 @@ def _situation(
 def _well(situation: Situation, apart: Passed, context: StreamContext, halted: str | None) -> bool:
     fine = situation in ("in order", "settling", "released", "unread", "arrived")
     work = context.work
-    if work is not None and (work.halted or work.owner is None):
-        return False
-    if work is not None and work.arrived and work.status.away:
+    if work is not None and (work.halted or work.away or work.owner is None):
         return False
     whole = not (apart or apart.ahead or context.malformed or context.blocked)
     return fine and whole and not halted and context.owner is not None

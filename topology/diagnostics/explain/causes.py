@@ -22,8 +22,8 @@ def causes(status: StreamStatus, context: StreamContext) -> list[str]:
     if work is not None and work.halted:
         why = printable(work.halted, 300)
         found.append(f"the workers of view {task.view.name} are halted: {why}")
-    if work is not None and work.arrived and work.status.away:
-        why = printable(work.status.away, 300)
+    if work is not None and work.away:
+        why = printable(work.away, 300)
         found.append(f"the database of view {task.view.name} is away: {why}")
     if context.owner is None or (work is not None and work.owner is None):
         found.append(_unassigned(context))

@@ -42,16 +42,19 @@ class WorkTally:
     still: bool = False
 
     @property
-    def open(self) -> bool:
-        """Whether there is work that nobody but the worker holds up."""
-        return bool(self.arrived and self.owner and not self.status.halted)
+    def away(self) -> str | None:
+        """What its database said, if that is away and there is work for it."""
+        return self.status.away if self.arrived else None
 
-    def moved_since(self, before: "WorkTally") -> bool:
-        """Whether something was committed since."""
-        committed = self.status.counts.get("committed"), before.status.counts.get("committed")
-        return (self.position, self.ahead) != (before.position, before.ahead) or (
-            committed[0] != committed[1]
-        )
+    @property
+    def open(self) -> bool:
+        """Whether there is work, and nobody knows what would hold it up."""
+        return bool(self.arrived and self.owner) and not (self.status.halted or self.away)
+
+    @property
+    def committed(self) -> tuple[int, int, int]:
+        """What changes when something is committed."""
+        return self.position, self.ahead, self.status.counts.get("committed", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,11 @@ class StreamWork:
     halted: str | None = None
     owner: str | None = None
     status: WorkStatus = field(default_factory=WorkStatus)
+
+    @property
+    def away(self) -> str | None:
+        """What the database said, if that is away and there is work of the stream for it."""
+        return self.status.away if self.arrived else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +117,8 @@ def work_troubles(view: str, work: Sequence[WorkTally]) -> list[Trouble]:
         if each.status.halted:
             why = printable(each.status.halted, 300)
             found.append(Trouble(whose, HALTED, f"halted in partition {each.number}: {why}"))
-        if each.status.away and each.arrived:
-            why = printable(each.status.away, 300)
+        if each.away:
+            why = printable(each.away, 300)
             told = f"its database is away in partition {each.number}: {why}"
             found.append(Trouble(whose, STILL, told))
         elif each.still:

@@ -119,19 +119,21 @@ async def views(app: Any) -> ViewCounts:
             TopicPartition(stage.topic, each.number)
             for stage in stages
             for each in before[stage.name]
-            if each.open and not each.status.away and not _may_take_long(stage)
+            if each.open and not _may_take_long(stage)
         }
         still = await standing_still(durable, reading | waiting)
 
         async def looked_again(stage: OrderedStage) -> tuple[WorkTally, ...]:
+            then = before[stage.name]
+            numbers = [each.number for each in then]
+            held = {n for n in numbers if TopicPartition(stage.topic, n) in still}
+            if not held:
+                return then
+            # What is done ahead of the oldest does not move the group's offset.
             now = await stage_tallies(durable, group, stage)
             return tuple(
-                replace(
-                    each,
-                    still=TopicPartition(stage.topic, each.number) in still
-                    and not each.moved_since(then),
-                )
-                for each, then in zip(now, before[stage.name], strict=True)
+                replace(each, still=each.number in held and each.committed == old.committed)
+                for each, old in zip(now, then, strict=True)
             )
 
         found: list[ViewTally] = []

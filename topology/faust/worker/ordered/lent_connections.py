@@ -127,8 +127,9 @@ class LentConnections:
         """Why an attempt failed: its database, if that was away, whatever its handler raised."""
         lease = self._leases.get(grant.number)
         failed = None if lease is None else lease.failed
-        away = isinstance(failed, DatabaseAway) and isinstance(error, Exception)
-        return failed if away and failed is not None else error
+        if isinstance(failed, DatabaseAway) and isinstance(error, Exception):
+            return failed
+        return error
 
     async def savepoint(self, grant: Grant) -> Callable[[], Coroutine[Any, Any, None]]:
         """Returns what takes the transaction back to this point, also after a failure."""

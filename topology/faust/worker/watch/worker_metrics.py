@@ -209,6 +209,21 @@ def stage_runners(partitions: Iterable[Partition]) -> Iterator[OrderedRunner]:
                 yield runner
 
 
+def databases(partitions: Iterable[Partition]) -> dict[str, str | None]:
+    """View → what the database that it is lent said, None if that is there.
+
+    Args:
+        partitions: of a worker.
+    """
+    found: dict[str, str | None] = {}
+    for runner in stage_runners(partitions):
+        if runner.lent is not None:
+            # Without work nobody asks it again.
+            away = runner.lent.away if runner.core.in_hand else None
+            found[runner.stage.view.name] = found.get(runner.stage.view.name) or away
+    return found
+
+
 def _by_workers(runners: Iterable[OrderedRunner]) -> dict[tuple[str, int], Counts]:
     """What the second stages of views have passed over or hold, which their first ones do not know;
     by view and partition."""

@@ -9,6 +9,7 @@ from prometheus_client.core import Metric
 from topology.faust.worker.engine import Engine
 from topology.faust.worker.watch.worker_metrics import (
     WorkerMetrics,
+    databases,
     stage_runners,
     view_states,
     worker_figures,
@@ -44,9 +45,8 @@ class WorkerPages(Pages):
         left = {at: end - (table.offset or 0) for at, (table, end) in list(restoring.items())}
         yield from worker_figures(list(self._engine.running), self._lags, left)
         yield up("broker", self._broker.answered)
-        databases = [each.lent for each in stage_runners(list(self._engine.running)) if each.lent]
-        if databases:
-            yield up("database", all(each.away is None for each in databases))
+        if lent := databases(list(self._engine.running)):
+            yield up("database", not any(lent.values()))
 
     async def troubles(self) -> list[str]:
         """What keeps the worker from doing all of its work, as far as it knows."""
@@ -70,12 +70,11 @@ class WorkerPages(Pages):
             if (why := runner.status.status.halted) is not None
         }
         found += [f"view {name} is halted: {why}" for name, why in sorted(halted.items())]
-        away = {
-            runner.stage.view.name: printable(runner.lent.away, 200)
-            for runner in stage_runners(partitions)
-            if runner.lent is not None and runner.lent.away is not None
-        }
-        found += [f"the database of view {name} is away: {why}" for name, why in away.items()]
+        found += [
+            f"the database of view {name} is away: {printable(why, 200)}"
+            for name, why in databases(partitions).items()
+            if why
+        ]
         return found
 
     async def stop(self) -> None:

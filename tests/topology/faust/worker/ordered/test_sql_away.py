@@ -3,11 +3,12 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.topology.faust.worker.ordered.in_memory import Partition
+from tests.topology.faust.worker.ordered.in_memory import TOPIC, Partition
 from tests.topology.faust.worker.ordered.test_sql_at_the_turn import (
     book,
     booked,
@@ -18,6 +19,7 @@ from topology import Emit
 from topology.engine.state.rows import WORK
 from topology.engine.state.work_status import decode_work_status
 from topology.faust.worker.ordered.lease import DatabaseAway
+from topology.faust.worker.watch.worker_metrics import databases
 
 on_sqlite, on_postgresql = (
     pytest.mark.parametrize("url", [which], indirect=True)
@@ -51,10 +53,15 @@ async def test_it_is_told_until_it_is_back(url: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(database, "begun", refused)
     held.log.append("a", 1)
     held.start()
+    worker: Any = [SimpleNamespace(runners={TOPIC: held.runner})]
     await held.until(lambda: away(held) == "is starting up")
+    assert databases(worker) == {"work": "is starting up"}
     lost = False
     await held.until(lambda: held.runner.core.position == 1)
     await held.until(lambda: away(held) is None)
+    assert databases(worker) == {"work": None}
+    lent.away = "an event that has failed ended its connection"
+    assert databases(worker) == {"work": None}, "nothing is in hand that would ask again"
     await held.runner.stop(1)
     assert held.out("out") == [1]
 
