@@ -10,10 +10,12 @@ And what ended it is not in the log twice: futures of aiokafka's own, which nobo
 batches that were in flight are no tracebacks there.
 """
 
+import asyncio
 import copy
 from collections.abc import Callable
 from typing import Any
 
+from aiokafka import AIOKafkaProducer
 from aiokafka.errors import ProducerFenced
 from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
 from aiokafka.producer.transaction_manager import TransactionManager, TransactionState
@@ -40,6 +42,17 @@ def _transition(self: Any, target: TransactionState) -> None:
     if self.state in _FAILED and not TransactionState.is_transition_valid(self.state, target):
         raise _what_ended(self)
     _transition_to(self, target)
+
+
+async def wait_for_end(producer: AIOKafkaProducer) -> None:
+    """Wait until no transaction of a producer is about to end, whatever comes of it.
+
+    Who waited for a commit may have been cancelled, and the commit goes on: the next transaction
+    cannot begin before it has ended.
+    """
+    ending = producer._txn_manager.wait_for_transaction_end()
+    if ending is not None and not ending.done():
+        await asyncio.wait([ending])
 
 
 TransactionManager.is_in_transaction = _is_in_transaction

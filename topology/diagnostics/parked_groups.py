@@ -48,5 +48,7 @@ def groups_text(found: ParkedStreams) -> Iterator[str]:
             ]
         )  # fmt: skip
     streams = counted(len(found.streams), "parked stream")
-    yield f"{streams} in {counted(len(groups), 'group')}"
+    others = counted(found.others, "other is", "others are")
+    more = f"; {others} parked" if found.others else ""
+    yield f"{streams} in {counted(len(groups), 'group')}{more}"
     yield from found.unseen

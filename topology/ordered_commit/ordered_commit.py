@@ -104,12 +104,15 @@ class OrderedCommit(OpenWork):
         self._look({event.lane for event in events}, now)
         self._measure()
 
-    def commit_failed(self, now: float, failed: Grant | None = None) -> tuple[Grant, ...]:
+    def commit_failed(
+        self, now: float, failed: Grant | None = None, *, counts: bool = True
+    ) -> tuple[Grant, ...]:
         """The unit of the taken grants was not made, and what they staged is still there.
 
         Args:
             now: the time (s).
             failed: the grant whose effects could not be committed: it is rolled back.
+            counts: whether that counts for its events, which are settled after several.
 
         Returns:
             The grants to be rolled back, newest first, as in `Actions.roll_back`.
@@ -123,7 +126,9 @@ class OrderedCommit(OpenWork):
             self._is_finished(grant)
         # What was to commit ahead may be critical to the one that failed: it is decided anew.
         self._older_open.reconsider(taken)
-        fallen = [] if failed is None or self._revoked else self._roll_back([failed], now)
+        fallen = (
+            [] if failed is None or self._revoked else self._roll_back([failed], now, counts=counts)
+        )
         self._look({event.lane for grant in taken for event in grant.events}, now)
         return tuple(fallen)
 

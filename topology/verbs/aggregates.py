@@ -37,6 +37,10 @@ class Aggregate(Generic[T, S, R]):
     subtract: Callable[[S, S], S] | None = None
 
 
+_TAKES = {"start": 0, "add": 2, "result": 1, "merge": 2, "subtract": 2}
+"""How many arguments each function of an aggregate takes."""
+
+
 class _Plain(Aggregate[T, S, R]):
     """One of those here: what it makes is as JSON gives it back."""
 
@@ -52,8 +56,9 @@ def check_aggregate(what: str, aggregate: object) -> None:
     """Raises DeclarationError for what no fold can keep."""
     if not isinstance(aggregate, Aggregate):
         raise DeclarationError(f"{what}: fold({aggregate!r:.100}): give count() or the like")
-    for name in ("start", "add", "result"):
-        checked_function(f"{what}: Aggregate({name})", getattr(aggregate, name))
+    for name, takes in _TAKES.items():
+        if (function := getattr(aggregate, name)) is not None or name not in ("merge", "subtract"):
+            checked_function(f"{what}: Aggregate({name})", function, takes)
     try:
         first = aggregate.start()
         kept = orjson.loads(orjson.dumps(first))

@@ -118,7 +118,7 @@ def lookup(
     graph = given.graph
     _check(given, right, at, name)
     _check_input(given, name, options)
-    checked_function(f"view {name!r}: lookup(merge", merge)
+    checked_function(f"view {name!r}: lookup(merge", merge, 2)
     if key is not None:
         checked_function(f"view {name!r}: lookup(key", key)
     topic, waits = f"{graph.name}.{name}.by-key", f"{graph.name}.{name}.waits"

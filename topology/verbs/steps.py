@@ -84,14 +84,25 @@ def fields_read(of: Any) -> tuple[str, ...] | None:
     return tuple(field["name"] for field in fields)
 
 
-def checked_function(what: str, function: object) -> None:
-    """Raises DeclarationError for what is no plain function."""
+def checked_function(what: str, function: object, takes: int = 1) -> None:
+    """Raises DeclarationError for what is no plain function that takes so many arguments."""
     if not callable(function):
         raise DeclarationError(f"{what}={function!r:.100}: give a function of the value")
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise DeclarationError(
             f"{what}: an async function; verbs take plain ones, a view takes both"
         )
+    try:
+        arguments = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # written in C, it may have none
+    try:
+        arguments.bind(*[None] * takes)
+    except TypeError:
+        given = "one argument" if takes == 1 else f"{takes} arguments"
+        raise DeclarationError(
+            f"{what}: it cannot be called with {given}, since its own are {arguments}"
+        ) from None
 
 
 def checked_columns(what: str, columns: object) -> None:

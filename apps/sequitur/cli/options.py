@@ -91,6 +91,27 @@ PERIOD = Reads("DURATION", period)
 TIME = Reads("TIME", milliseconds)
 ADDRESS = Reads("[HOST:]PORT", read_address)
 
+
+def _window(context: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    """Refuse times between which is nothing; whichever is read last sees the other."""
+    ends = {**context.params, param.name or "": value}
+    since, until = ends.get("since"), ends.get("until")
+    if since is not None and until is not None and since >= until:
+        raise click.BadParameter("nothing is from --since to before --until; --since is earlier")
+    return value
+
+
+def window(since: str, until: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add --since and --until, in ms since 1970, with their helps."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for name, help in (("--until", until), ("--since", since)):
+            command = click.option(name, type=TIME, callback=_window, help=help)(command)
+        return command
+
+    return add
+
+
 _DEFAULT_BROKER = "127.0.0.1:9092"
 
 

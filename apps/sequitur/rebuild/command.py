@@ -58,8 +58,7 @@ def command() -> None:
     help="by-stream, sources, log:FILE, parquet:DIR, json:DIR.",
 )
 @click.option("--stream", multiple=True, help="Only this stream; repeatable.")
-@click.option("--since", type=opts.TIME, help="Only streams with a message after it.")
-@click.option("--until", type=opts.TIME, help="Only streams with a message before it.")
+@opts.window("Only streams with a message from it on.", "And with that message before it.")
 @click.option(
     "--switch",
     type=click.Choice(("yes", "same", "no")),

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sequitur.cli.options import TIME, Reads
+from sequitur.cli.options import Reads, window
 from stores.replay import CapturedMessage, Condition, Hole, Query
 from topology.model.printable import printable
 
@@ -20,7 +20,10 @@ def _ends(text: str) -> tuple[int | None, int | None]:
     low, dots, high = text.partition("..")
     if not dots or not (low or high):
         raise ValueError("write A..B, A.. or ..B")
-    return int(low) if low else None, int(high) if high else None
+    ends = int(low) if low else None, int(high) if high else None
+    if low and high and int(low) > int(high):
+        raise ValueError(f"nothing is from {low} to {high}; write the lower one first")
+    return ends
 
 
 _OPTIONS = (
@@ -29,8 +32,7 @@ _OPTIONS = (
     click.option("--partition", "partitions", type=click.IntRange(0), multiple=True),
     click.option("--stream", "streams", multiple=True, help="Repeatable."),
     click.option("--sequences", type=Reads("A..B", _ends), help="Lowest and highest."),
-    click.option("--since", type=TIME, help="The record's time, at least."),
-    click.option("--until", type=TIME, help="The record's time, below."),
+    window("The record's time, at least.", "The record's time, below."),
     click.option(
         "--where",
         type=Reads("CONDITION", Condition.parse),

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from stores.kafka_transactions import wait_for_end
 from stores.units.errors import MemberUnavailable, SendRefused, UnitElsewhere
 from stores.units.kafka.records import OutgoingMessage, key_of, outgoing, sorted_messages
 from stores.units.kafka.routes import Routes
@@ -286,6 +287,7 @@ class UnitProducer:
                 await made.start()
                 self._transactional = made
             producer = self._transactional
+            await wait_for_end(producer)
             try:
                 async with producer.transaction():
                     transaction = UnitTransaction(self, producer)

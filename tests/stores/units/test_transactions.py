@@ -71,6 +71,35 @@ async def test_a_commit_completes_and_sends_together_and_a_rollback_neither(
         assert await everything_in(there, out, 1) == [b"invoice of 1"]
 
 
+async def test_after_a_commit_whose_awaiting_was_cancelled_the_next_transaction_begins(
+    destination: Create,
+) -> None:
+    there = destination()
+    async with there.producer() as producer:
+        async with producer.transaction() as transaction:
+            await transaction.send(b"1", "u")
+        client: Any = producer._transactional
+        commit = client.commit_transaction
+
+        async def send() -> None:
+            async with producer.transaction() as transaction:
+                await transaction.send(b"2", "u")
+
+        sending = asyncio.create_task(send())
+
+        async def cancelled() -> None:
+            sending.cancel()
+            await commit()
+
+        client.commit_transaction = cancelled
+        await asyncio.wait([sending])
+        assert sending.cancelled()
+        client.commit_transaction = commit
+        async with producer.transaction() as transaction:
+            await transaction.send(b"3", "u")
+        assert await everything_in(there, there.name, 3) == [b"1", b"2", b"3"]
+
+
 async def test_a_transacted_consumer_sends_only_where_the_servers_allow_it(
     destination: Create,
 ) -> None:

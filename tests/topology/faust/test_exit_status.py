@@ -55,6 +55,7 @@ def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(worker: Worker, nobo
         assert (status, out) == (2, ""), (line, err)
         assert "view 'none' is not in" in err, line
     useless = ["redrive", "redrive a --all", "skip a", "unpark --older-than soon"]
+    useless += ["errors --since 1h --until 2h", "errors --until 1h --since 1h"]
     for line, (status, _, err) in ended(worker, useless).items():
         assert (status, len(err.splitlines())) == (2, 1), (line, err)
 

@@ -80,10 +80,13 @@ class Worker:
             self.process.kill()
             self.process.wait()
 
-    def send(self, *messages: tuple[bytes | None, bytes | None], topic: str = "in") -> None:
+    def send(
+        self, *messages: tuple[bytes | None, bytes | None], topic: str = "in", when: int = 0
+    ) -> None:
+        """Send messages, keys first. when: their time (ms), 0 for now."""
         producer = Producer({"bootstrap.servers": self.broker, "partitioner": "murmur2_random"})
         for key, value in messages:
-            producer.produce(f"{self.prefix}.{topic}", value, key)
+            producer.produce(f"{self.prefix}.{topic}", value, key, timestamp=when)
         producer.flush()
 
     def records(self, topic: str) -> list[Message]:

@@ -453,6 +453,14 @@ def test_what_cannot_be_is_refused_where_it_is_declared() -> None:
     wrong: list[tuple[str, Callable[[], Any]]] = [
         ("function", lambda: moves.filter("kind")),  # type: ignore[arg-type]
         ("async", lambda: moves.filter(asked)),
+        ("called with one argument", lambda: moves.filter(lambda a, b: a)),  # type: ignore[arg-type,misc]
+        (
+            r"Aggregate\(merge\): it cannot be called with 2 arguments",
+            lambda: hours.fold(
+                Aggregate(int, lambda n, _: n + 1, lambda n: n, lambda a: a),  # type: ignore[arg-type,misc]
+                name="v",
+            ),
+        ),
         ("returned", lambda: events(topology, "moves")),  # type: ignore[call-overload]
         ("events\\(time", lambda: events(topology, source, time="time")),  # type: ignore[call-overload]
         ("no type", lambda: events(topology, source, of="Move")),  # type: ignore[call-overload]

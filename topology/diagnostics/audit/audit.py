@@ -182,9 +182,10 @@ class Audit:
                 "dead is not compared with what there is"
             )
             return
-        tallies = [part.tally for _, part in self.partitions_of(view)]
+        parts = [part for _, part in self.partitions_of(view)]
+        tallies = [part.tally for part in parts]
         work = [status for (name, _), status in self._work.items() if name == view.name]
-        gone, ended = any(tally.gone for tally in tallies), 0
+        gone, ended, unseen = any(tally.gone for tally in tallies), 0, 0
         for place in BY_WORKERS:
             by_workers = sum(getattr(status, place) for status in work)
             ended += by_workers
@@ -192,10 +193,20 @@ class Audit:
             there = sum(getattr(tally.found, place) for tally in tallies)
             what = f"it and its workers counted {mine} as {place}, there are {there}"
             self.findings.count(Violation(what, None, view.name), mine, there, gone=gone)
+            # What has failed since the workers' rows: the first stage's may have it processed.
+            unseen += 0 if self.findings.exact else max(0, there - mine)
+        if all(status.written is not None for status in work) and not any(
+            part.shortened for part in parts
+        ):
+            mine = sum(status.written or 0 for status in work)
+            mine += sum(tally.counted.written for tally in tallies)
+            there = sum(tally.found.written for tally in tallies)
+            what = f"it and its workers wrote {mine} outputs, there are {there}"
+            self.findings.count(Violation(what, None, view.name), mine, there)
         known = [tally.handled for tally in tallies if tally.handled is not None]
         if len(known) == len(tallies):
             mine, least, most = map(sum, zip(*known, strict=True))
-            if not least <= (mine := mine - ended) <= most:
+            if not least <= (mine := mine - ended) <= most + unseen:
                 what = f"it counted {mine} as processed or passed by, {least} were"
                 self.findings.count(Violation(what, None, view.name), mine, least, gone=gone)
 
@@ -220,6 +231,7 @@ class Audit:
             whole=len(self.views) == len(self.topology.views),
             too_late=findings.too_late,
             without_rows=findings.without_rows,
+            without_messages=findings.without_messages,
         )
 
     # -- feeds

@@ -80,7 +80,7 @@ class Unreadable:
 class Findings:
     """The violations, as many as there are, and remarks. too_late: events that were handled in
     sequence, and were late in their own time. without_rows: error reports of rows that could not
-    be made of events that were handled.
+    be made of events that were handled. without_messages: of those whose messages were left out.
 
     once: whether the workers write exactly once. exact: whether nothing moved while the ends were
     noted; else there may be more in the topics than the views' states tell of.
@@ -95,6 +95,7 @@ class Findings:
     remarks: list[str] = field(default_factory=list)
     too_late: int = 0
     without_rows: int = 0
+    without_messages: int = 0
 
     def violation(self, violation: Violation) -> None:
         self.number += 1

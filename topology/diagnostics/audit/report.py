@@ -26,7 +26,8 @@ class AuditReport:
     """violations: the first thousand of `number`. remarks: what is said besides. unreadable: topic
     → how many of its records cannot be decoded. contents: whether what handlers say was compared.
     whole: whether all views were audited. too_late: records of events that were late in their own
-    time. without_rows: error reports of rows that could not be made. work: view → its second stage,
+    time. without_rows: error reports of rows that could not be made.
+    without_messages: handled events whose messages were left out. work: view → its second stage,
     a moment later. parallel: what `Topology.parallel` declares, of which nothing is proved.
     """
 
@@ -41,6 +42,7 @@ class AuditReport:
     whole: bool = True
     too_late: int = 0
     without_rows: int = 0
+    without_messages: int = 0
     work: dict[str, tuple[WorkTally, ...]] = field(default_factory=dict)
     parallel: list[StageTally] = field(default_factory=list)
 
@@ -106,6 +108,7 @@ class AuditReport:
         found.append((sum(source.malformed for source in self.sources), "malformed"))
         found.append((self.too_late, "late in their own time"))
         found.append((self.without_rows, "rows that could not be made"))
+        found.append((self.without_messages, "handled but for their messages"))
         troubles = [t for name, work in self.work.items() for t in work_troubles(name, work)]
         troubles += [trouble for each in self.parallel for trouble in each.troubles]
         stopped = [str(each) for each in troubles if each.place != UNASSIGNED]

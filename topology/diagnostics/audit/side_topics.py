@@ -11,7 +11,7 @@ from topology.declaration.view import View
 from topology.diagnostics.audit.finding import Findings, Violation, place_of
 from topology.diagnostics.audit.sequences import Sequences
 from topology.diagnostics.records import last_header
-from topology.engine.output.failure import HEALED, WITHOUT_ROW
+from topology.engine.output.failure import HEALED, WITHOUT_MESSAGES, WITHOUT_ROW
 from topology.model.event import Message
 from topology.model.origin_headers import IN_SEQUENCE, REASON
 
@@ -87,8 +87,8 @@ class SideTopics:
         stream, sequence = str(report["stream"]), report["sequence"]
         if report["done"] == HEALED:
             self._heal(stream, int(str(sequence)))
-        if report["done"] == WITHOUT_ROW:
-            self.findings.without_rows += 1
+        self.findings.without_rows += report["done"] == WITHOUT_ROW
+        self.findings.without_messages += report["done"] == WITHOUT_MESSAGES
         if report["done"] != "advance":
             return
         if self._closes:

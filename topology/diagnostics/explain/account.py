@@ -107,8 +107,9 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
     if work is not None and work.parked and situation != "parked":
         situation, waiting = "parked", len(work.parked)
         status = replace(status, head=work.parked[0])
-    elif work is not None and work.arrived and situation in ("in order", "forgotten", "unknown"):
-        situation = "arrived"
+    elif work is not None and (work.arrived or not work.counted):
+        unknown = ("forgotten", "unknown") if work.arrived else ()
+        situation = "arrived" if situation in ("in order", *unknown) else situation
     status = replace(status, situation=situation)
     at = progress if isinstance(progress, Progress) else Progress(last)
     held = situation in ("parked", "retrying")

@@ -134,6 +134,8 @@ def _cause(status: StreamStatus, context: StreamContext) -> str | None:
         case "arrived":
             assert context.work is not None
             arrived = context.work.arrived
+            if not context.work.counted:
+                return "so much of its partition is not committed that its events may be there"
             events = counted(len(arrived), "event of it is", "events of it are")
             return f"{events} with the workers and not committed, from sequence {arrived[0]} on"
         case "unread":

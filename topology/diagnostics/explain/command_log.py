@@ -10,6 +10,8 @@ from topology.engine.commands.command import Command
 from topology.model.counted import counted
 from topology.model.printable import printable
 
+FORCED = ("skip", "drop")
+"""Commands that refuse what loses something unless they are forced."""
 WAITS = "waits"
 """The state of a command that no worker has taken yet."""
 
@@ -42,7 +44,9 @@ class CommandRecord:
         """The command in words: `skip a 4`."""
         words = [self.name, *([self.stream] if self.stream else [])]
         words += [str(self.sequence)] if self.sequence is not None else []
-        words += ["--force"] * self.force + ["--dry-run"] * self.dry_run
+        # With others it only says that the first stage of a view need not know the stream.
+        words += ["--force"] * (self.force and self.name in FORCED)
+        words += ["--dry-run"] * self.dry_run
         return printable(" ".join(words), 60)
 
 

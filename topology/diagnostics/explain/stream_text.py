@@ -170,7 +170,9 @@ def _aside(aside: Sequence[SetAside], now: int) -> Iterator[str]:
 
 def _work(work: StreamWork, now: int) -> Iterator[str]:
     status = work.status
-    if work.arrived:
+    if not work.counted:
+        yield "too much of its partition is not committed to look for its events there"
+    elif work.arrived:
         yield f"{len(work.arrived)} not committed: {numbered(ranges_of(work.arrived))}"
     else:
         yield "all that arrived is committed, or parked" if work.parked else "all is committed"

@@ -17,8 +17,8 @@ class WorkTally:
 
     Attributes:
         number: of the partition of the arrivals topic.
-        arrived: events that are not committed; at most so many, where that was not counted.
-        counted: whether it was.
+        arrived: events that are not committed; at most so many, where they were not counted.
+        counted: whether they were.
         ahead: offsets beyond the oldest of them that are done.
         parked: events that are set aside there.
         streams: whose they are, how many.
@@ -27,6 +27,7 @@ class WorkTally:
         now: the workers' clock (ms).
         position: the offset of the oldest that is not committed.
         still: whether nothing is committed, though a worker has the partition and there is work.
+        oldest: the time of the message of the oldest event that is not committed (ms).
     """
 
     number: int
@@ -40,6 +41,7 @@ class WorkTally:
     now: int
     position: int = 0
     still: bool = False
+    oldest: int | None = None
 
     @property
     def away(self) -> str | None:
@@ -67,6 +69,7 @@ class StreamWork:
         halted: why its partition is halted there, None if it is not.
         owner: the group's member that has the partition, None if nobody has.
         status: what the manager of its partition said of itself last.
+        counted: whether its events were looked for: not where very much is not committed.
     """
 
     arrived: tuple[int, ...] = ()
@@ -74,11 +77,12 @@ class StreamWork:
     halted: str | None = None
     owner: str | None = None
     status: WorkStatus = field(default_factory=WorkStatus)
+    counted: bool = True
 
     @property
     def away(self) -> str | None:
-        """What the database said, if that is away and there is work of the stream for it."""
-        return self.status.away if self.arrived else None
+        """What the database said, if that is away and there may be work of the stream for it."""
+        return self.status.away if self.arrived or not self.counted else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,10 @@ class StageTally:
 
 def committed_counts(counts: Counts, work: Sequence[WorkTally]) -> Counts:
     """A view's counts: what its first stage takes for processed may not be committed."""
-    names = ("failed", "dead", "unrouted")
-    failed, dead, unrouted = (sum(getattr(w.status, name) for w in work) for name in names)
+    names = ("failed", "dead", "unrouted", "written")
+    failed, dead, unrouted, written = (
+        sum(getattr(each.status, name) or 0 for each in work) for name in names
+    )
     parked, arrived = sum(each.parked for each in work), sum(each.arrived for each in work)
     return replace(
         counts,
@@ -107,6 +113,7 @@ def committed_counts(counts: Counts, work: Sequence[WorkTally]) -> Counts:
         failed=counts.failed + failed,
         dead=counts.dead + dead,
         unrouted=counts.unrouted + unrouted,
+        written=counts.written + written,
     )
 
 
@@ -125,7 +132,7 @@ def work_troubles(view: str, work: Sequence[WorkTally]) -> list[Trouble]:
             told = (
                 f"stand still in partition {each.number}, with {counted(each.arrived, 'event')} "
                 "not committed: the worker's log says why, as a database or a disk, or a handler "
-                "that does not end"
+                "that does not end; if it may take so long, declare time_limit"
             )
             found.append(Trouble(whose, STILL, told))
         if lost := each.status.counts.get("lost"):

@@ -75,6 +75,8 @@ def decided(policy: OnError, event: Event, error: BaseException, retried: int) -
 
 WITHOUT_ROW = "handled but for this row"
 """What an error log says of an event of which all is done but for a row that could not be made."""
+WITHOUT_MESSAGES = "handled but for its messages"
+"""The same where Kafka refused what it sent, and its SQL was committed already."""
 HEALED = "handled in a rebuild"
 """What the error log says of an event that failed before, and does not any more."""
 

@@ -5,14 +5,22 @@ of the dead topic they were: a view takes each of these once, however often it i
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from topology.declaration.lanes import escaped, split_lane
 from topology.declaration.view import View
 from topology.engine.commit_unit import Out
-from topology.engine.redelivery.records import ATTEMPT, DEAD, GONE, NOT_BEFORE, SEQUENCE
+from topology.engine.redelivery.records import (
+    AT_WORKERS,
+    ATTEMPT,
+    DEAD,
+    GONE,
+    NOT_BEFORE,
+    SEQUENCE,
+)
 from topology.engine.state.lane_names import readings
 from topology.model.event import Message
 from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, original
@@ -83,13 +91,15 @@ class DeadEventFilter:
 class DeadEventSearch:
     """What there is of a view in the dead topic. chosen: those to put back, by stream and sequence.
 
-    others: dead events that were not chosen. before: those that were put back before. foreign:
+    others: dead events that were not chosen. before: those that were put back before. passed: those
+    of a view with workers that its streams have passed: no worker would get them. foreign:
     records that are no dead events of any view.
     """
 
     chosen: list[DeadEvent] = field(default_factory=list)
     others: int = 0
     before: int = 0
+    passed: int = 0
     foreign: int = 0
 
     @property
@@ -102,9 +112,21 @@ class DeadEventSearch:
 
 
 def find_dead(
-    view: View, records: Iterable[Message], choice: DeadEventFilter, done: Collection[int]
+    view: View,
+    records: Iterable[Message],
+    choice: DeadEventFilter,
+    done: Collection[int],
+    stands: Mapping[str, int] = MappingProxyType({}),
 ) -> DeadEventSearch:
-    """Look through the dead topic. done: the offsets of those that were put back before."""
+    """Look through the dead topic.
+
+    Args:
+        view: whose events are looked for.
+        records: of the dead topic.
+        choice: which are meant.
+        done: the offsets of those that were put back before.
+        stands: stream → its last processed sequence, as far as the view knows it.
+    """
     found, mine = DeadEventSearch(), []
     for record in records:
         dead = dead_of(record)
@@ -116,12 +138,20 @@ def find_dead(
     for dead in mine:
         if dead.at in done:
             found.before += 1
-        elif dead.stream in meant and choice.takes(dead) and dead.reason != GONE:
-            found.chosen.append(dead)
-        else:
+        elif dead.stream not in meant or not choice.takes(dead) or dead.reason == GONE:
             found.others += 1
+        elif view.work is not None and _is_passed(dead, stands):
+            found.passed += 1
+        else:
+            found.chosen.append(dead)
     found.chosen.sort(key=lambda dead: (dead.stream, dead.sequence, dead.at))
     return found
+
+
+def _is_passed(dead: DeadEvent, stands: Mapping[str, int]) -> bool:
+    """Whether the first stage of a view with workers would hand an event on no more."""
+    at = stands.get(dead.stream)
+    return dead.reason.endswith(AT_WORKERS) or (at is not None and dead.sequence <= at)
 
 
 def put_back(dead: DeadEvent, now: int) -> Out:

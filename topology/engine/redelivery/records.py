@@ -21,6 +21,8 @@ LAST, DEAD = "sequitur-last", "sequitur-dead"
 """Headers: where its stream stood when it went; the offset in the dead topic of an event that was
 given up, and is put back."""
 
+AT_WORKERS = "; it was with the view's workers"
+"""How reasons end of what a view's second stage gave up: the first one has passed it."""
 GONE = (
     "it waited in the memory of a worker that ended, and its record is not in the input any more, "
     "where it was to be read again; what is here has no body"

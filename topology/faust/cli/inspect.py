@@ -142,7 +142,8 @@ def register(app: Any) -> None:
         choice = CommandFilter(id, stream, reason, *await before(self.app, since, until))
         now, found, unseen = await found_commands(self.app, view=view, limit=limit, choice=choice)
         text = [command_text(each, now) for each in found] if id and found else []
-        chosen = "was given" if choice == CommandFilter() else "that was asked for was given"
+        whole = choice == CommandFilter() and not view
+        chosen = "was given" if whole else "that was asked for was given"
         told = commands_text(found, now, unseen, chosen)
         self.answer("\n\n".join(text) or told, found)
 

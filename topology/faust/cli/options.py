@@ -42,6 +42,18 @@ def _json(ctx: Context, _: Parameter, value: bool) -> None:
         ctx.ensure_object(State).json = True
 
 
+def _window(ctx: Context, param: Parameter, value: float | None) -> float | None:
+    """Refuse a time between whose ends is nothing; whichever end is read last sees the other."""
+    ends = {**ctx.params, param.name or "": value}
+    since, until = ends.get("since"), ends.get("until")
+    if since is not None and until is not None and until >= since:
+        raise _Refused(
+            "nothing is of the time since --since and older than --until: --since is the longer "
+            "time ago, as in --since 2h --until 1h"
+        )
+    return value
+
+
 JSON = option(
     "--json", is_flag=True, default=False, expose_value=False, callback=_json,
     help="Answer in JSON.",
@@ -58,8 +70,12 @@ STREAM = option("--stream", default="", show_default=False, help="Only of this s
 TEXT = option(
     "--reason", default="", show_default=False, help="Only those with this text in their reasons."
 )
-SINCE = option("--since", type=DURATION, default=None, help="Only of the last 15m, 2h, 3d.")
-UNTIL = option("--until", type=DURATION, default=None, help="Only what is older than this.")
+SINCE = option(
+    "--since", type=DURATION, default=None, callback=_window, help="Only of the last 15m, 2h, 3d.",
+)  # fmt: skip
+UNTIL = option(
+    "--until", type=DURATION, default=None, callback=_window, help="Only what is older than this.",
+)  # fmt: skip
 GROUP = option("--group", is_flag=True, default=False, help="Count them by view and reason.")
 WHY = option("--why", default="", show_default=False, help="Why, for the record.")
 SCAN = option(

@@ -19,7 +19,7 @@ from topology.diagnostics.audit import (
 from topology.diagnostics.audit.received import event_of
 from topology.faust.inspection.audit_snapshot import CannotAudit, SnapshotTaker
 from topology.faust.inspection.consumer_group import consumer_group
-from topology.faust.inspection.durable import DurableState
+from topology.faust.inspection.durable import DurableState, TopicMissing
 from topology.faust.inspection.named import named
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.inspection.work import stages_alone, work_tallies
@@ -98,12 +98,17 @@ async def audit(
             report = made.report(contents=contents)
         ticker.end()
         workers = [view for view in made.views if view.work is not None]
-        if workers or any(not stage.arrivals for stage in engine.topology.stages):
-            async with DurableState(app) as durable:
-                group = await consumer_group(app)
-                report.parallel = [] if views else await stages_alone(durable, group)
-                for view in workers:
-                    report.add_work(view.name, await work_tallies(durable, group, view))
+        if workers or (not views and any(not each.arrivals for each in engine.topology.stages)):
+            try:
+                async with DurableState(app) as durable:
+                    group = await consumer_group(app)
+                    for view in workers:
+                        report.add_work(view.name, await work_tallies(durable, group, view))
+                    if not views:
+                        report.parallel = await stages_alone(durable, group)
+            except TopicMissing as missing:
+                # What was just declared, whose workers have not begun.
+                report.remarks.append(f"how workers stand was not looked at: {missing}")
         if report.violations:
             report.violations[0] = await _located(consumer, engine.topology, report, snapshot)
         return report

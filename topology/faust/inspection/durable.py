@@ -251,7 +251,8 @@ class DurableState:
 
     async def rows(self, name: str, partition: int, wanted: Wanted) -> dict[bytes, bytes]:
         """The rows that are wanted of a view's changelog, or of that of its second stage."""
-        return (await self._fold(name, partition, wanted)).rows
+        # A copy: what is kept for the next look stays whole, whatever is done with it.
+        return dict((await self._fold(name, partition, wanted)).rows)
 
     async def _fold(
         self, name: str, partition: int, wanted: Wanted, tokens: Collection[bytes] = ()

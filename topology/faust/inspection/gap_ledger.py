@@ -72,12 +72,12 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
                     if waiting is None
                     else waiting.gaps(each, number, task.state.ordering, away, died)
                 )
-            work = await work_tallies(durable, group, each)
+            work = await work_tallies(durable, group, each, count=False)
             counts = committed_counts(counts, work)
             ledger.troubles += troubles(each.name, counts, halted, unassigned)
             ledger.troubles += work_troubles(each.name, work)
         if not view:
-            alone = await stages_alone(durable, group)
+            alone = await stages_alone(durable, group, count=False)
             ledger.troubles += [trouble for stage in alone for trouble in stage.troubles]
         for declared in {each.of.name: each.of for each in views}.values():
             ledger.unread += await durable.unkeyed(declared)

@@ -1,12 +1,14 @@
 """Each view's counts, and whether they add up to what came in."""
 
 import asyncio
+import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from aiokafka import TopicPartition
 
 from topology.declaration.ordered_stage import OrderedStage, stage_of
+from topology.declaration.policies import Retry
 from topology.declaration.route import Route
 from topology.declaration.source import Source
 from topology.diagnostics.explain import (
@@ -27,6 +29,8 @@ from topology.faust.inspection.work import alone, stage_tallies
 from topology.model.event import Message
 from topology.model.origin_headers import REASON, original
 
+UNLIMITED = 60.0
+"""Seconds that an event may take whose view sets no time limit, before it is said to be late."""
 SAMPLED = 5000
 """Offsets at the end of the malformed topic in which one of a source is looked for."""
 
@@ -119,7 +123,7 @@ async def views(app: Any) -> ViewCounts:
             TopicPartition(stage.topic, each.number)
             for stage in stages
             for each in before[stage.name]
-            if each.open and not _may_take_long(stage)
+            if each.open and _is_late(stage, each)
         }
         still = await standing_still(durable, reading | waiting)
 
@@ -152,9 +156,19 @@ async def views(app: Any) -> ViewCounts:
         return ViewCounts(sources, found, parallel)
 
 
-def _may_take_long(stage: OrderedStage) -> bool:
-    """Whether the view says that an attempt may take longer than a look at it."""
-    return (stage.work.rules.time_limit or 0) > STILL
+def _is_late(stage: OrderedStage, work: WorkTally) -> bool:
+    """Whether the oldest event should be committed by now, if all is well.
+
+    Where the view says that it may take longer than a look at it, nobody knows.
+    """
+    rules, error = stage.work.rules, stage.view.error
+    again = rules.delay(rules.retries) if rules.retries else 0.0
+    if isinstance(error, Retry):
+        again = max(again, error.delay(error.times))
+    limit = rules.limit(rules.batch)
+    if limit < math.inf:
+        return again + limit <= STILL
+    return work.oldest is None or work.now - work.oldest > (again + UNLIMITED) * 1000
 
 
 async def _source_totals(durable: DurableState, source: Source, exactly: bool) -> SourceTotals:

@@ -1,6 +1,7 @@
 """Reads the second stage of views with workers: what has arrived, is parked, and is done there."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -81,6 +82,8 @@ async def stage_partition(
     if (row := rows.pop(HOLES, None)) is not None:
         position, done = decode_holes(row)
         if position > span.end:
+            span = (await durable.span([at]))[at]
+        if position > span.end:
             position, done = span.first, OffsetRanges()
     return StagePartition(
         stage, at, span, position, done, decode_work_status(rows.pop(WORK, None)), rows
@@ -92,17 +95,19 @@ def _of_work(key: bytes, value: bytes) -> bool:
 
 
 async def work_tallies(
-    durable: DurableState, group: ConsumerGroup, view: View
+    durable: DurableState, group: ConsumerGroup, view: View, *, count: bool = True
 ) -> tuple[WorkTally, ...]:
     """How the workers of a view stand, partition by partition; nothing for a view without."""
     stage = stage_of(view)
-    return () if stage is None else await stage_tallies(durable, group, stage)
+    return () if stage is None else await stage_tallies(durable, group, stage, count=count)
 
 
-async def stages_alone(durable: DurableState, group: ConsumerGroup) -> list[StageTally]:
+async def stages_alone(
+    durable: DurableState, group: ConsumerGroup, *, count: bool = True
+) -> list[StageTally]:
     """How what `Topology.parallel` declares stands. Raises TopicMissing."""
     return [
-        StageTally(stage.name, await stage_tallies(durable, group, stage))
+        StageTally(stage.name, await stage_tallies(durable, group, stage, count=count))
         for stage in await alone(durable)
     ]
 
@@ -116,22 +121,36 @@ async def alone(durable: DurableState) -> list[OrderedStage]:
 
 
 async def stage_tallies(
-    durable: DurableState, group: ConsumerGroup, stage: OrderedStage
+    durable: DurableState, group: ConsumerGroup, stage: OrderedStage, *, count: bool = True
 ) -> tuple[WorkTally, ...]:
-    """How the workers of a stage stand, partition by partition."""
+    """How the workers of a stage stand, partition by partition.
+
+    count: whether events are counted that are not committed, or there only are some.
+    """
     found = []
     for number in range(stage.partitions):
         part = await stage_partition(durable, stage, number)
         ahead = part.done.covered(part.position, _TOP)
         arrived = max(0, part.span.end - max(part.position, part.span.first)) - ahead
-        if counted := arrived <= COUNTED:
-            arrived = sum([1 async for _ in part.arrived(durable)])
+        counted = not arrived or (count and arrived <= COUNTED)
+        oldest = None
+        if arrived:
+            there = 0
+            async with aclosing(part.arrived(durable)) as events:
+                async for event in events:
+                    if not there and isinstance(event, Event):
+                        oldest = event.message.timestamp
+                    there += 1
+                    if not counted:
+                        break
+            if counted or not there:
+                arrived, counted = there, True
         streams = {split_buffer_key(key)[0] for key in part.rows}
         owner = group.owners.get(part.place)
         found.append(
             WorkTally(
                 number, arrived, counted, ahead, len(part.rows), len(streams), part.status, owner,
-                durable.now, part.position,
+                durable.now, part.position, oldest=oldest,
             )
         )  # fmt: skip
     return tuple(found)
@@ -145,13 +164,13 @@ async def stream_work(
         return None
     part = await stage_partition(durable, stage, _partition(stage, partition))
     arrived = []
-    if part.span.end - part.position <= COUNTED:
+    if counted := part.span.end - part.position <= COUNTED:
         async for event in part.arrived(durable):
             if isinstance(event, Event) and event.stream == stream:
                 arrived.append(event.sequence)
     parked = tuple(sequence for sequence, _ in dict(part.parked()).get(stream, ()))
     owner = group.owners.get(part.place)
-    return StreamWork(tuple(arrived), parked, part.status.halted, owner, part.status)
+    return StreamWork(tuple(arrived), parked, part.status.halted, owner, part.status, counted)
 
 
 def _partition(stage: OrderedStage, partition: int) -> int:

@@ -61,6 +61,7 @@ class Redriven:
             "stands": self.stands,
             "others": found.others,
             "before": found.before,
+            "passed": found.passed,
             "foreign": found.foreign,
         }
 
@@ -86,6 +87,11 @@ class Redriven:
                 "other dead events of the view stay",
             ),
             (found.before, "was put back before", "were put back before"),
+            (
+                found.passed,
+                "stays: its stream has passed it, and no worker would get it again",
+                "stay: their streams have passed them, and no worker would get them again",
+            ),
             (
                 found.foreign,
                 "record of the topic is no dead event",
@@ -147,7 +153,7 @@ async def _redrive(
         streams = {(record.key or b"").decode("utf-8", "replace") for record in records}
         for number in range(view.of.partitions):
             await _look(durable, view, number, streams, done, stands)
-        found = find_dead(view, records, choice, done)
+        found = find_dead(view, records, choice, done, stands)
         chosen = found.streams
         known = {stream: at for stream, at in stands.items() if stream in chosen}
         made = Redriven(view.name, found, known, dry_run)

@@ -275,7 +275,8 @@ class TopologyTestDriver:
     def table(self, name: str) -> dict[tuple[Any, ...], dict[str, Any]]:
         """Return a read-store table after the row changes so far: key values → whole row.
 
-        Values have the types that the table declares, or else those of its first rows.
+        Values have the types that the table declares, or else those of its first rows. A column
+        that is not declared is there once it has had a value, as in a read store.
 
         Args:
             name: the table's name.

@@ -239,11 +239,13 @@ class Living(Worker):
                 process.kill()
                 process.wait()
 
-    def send(self, *messages: tuple[bytes | None, bytes | None], topic: str = "in") -> None:
+    def send(
+        self, *messages: tuple[bytes | None, bytes | None], topic: str = "in", when: int = 0
+    ) -> None:
         """All at once: no gap between two of them is given up because the rest comes later."""
         self._producer.begin_transaction()
         for key, value in messages:
-            self._producer.produce(f"{self.prefix}.{topic}", value, key)
+            self._producer.produce(f"{self.prefix}.{topic}", value, key, timestamp=when)
         self._producer.commit_transaction(120)
 
     def restart(self, label: str) -> None:

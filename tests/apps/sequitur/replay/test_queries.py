@@ -103,6 +103,8 @@ def test_messages_are_counted_listed_and_shown(
         (("count", "--where", "gate=1"), "there is no field 'gate'; declared are: delay, tail"),
         (("count", "--where", "gate"), "'gate' is no condition"),
         (("count", "--sequences", "3"), "write A..B"),
+        (("count", "--sequences", "8..3"), "nothing is from 8 to 3; write the lower one first"),
+        (("list", "--until", "2013-01-01", "--since", "2013-01-01"), "--since is earlier"),
         (("list", "--since", "soon"), "Invalid isoformat"),
         (("show", "99"), "there is no message 99"),
     ],

@@ -14,7 +14,7 @@ from soak.fuzz.__main__ import boundaries
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize("boundary", boundaries(), ids=lambda boundary: str(boundary.name))
+@pytest.mark.parametrize("boundary", list(boundaries()), ids=lambda boundary: str(boundary.name))
 def test_no_input_stops_work_and_each_is_in_one_counted_place(boundary: Boundary[Any]) -> None:
     @given(boundary.strategy())
     def attack(input: Any) -> None:

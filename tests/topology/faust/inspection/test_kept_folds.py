@@ -1,12 +1,16 @@
 """A look that goes on where the last one ended finds what one from the beginning would."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from aiokafka import TopicPartition
 
+from topology import Topology
 from topology.diagnostics.explain import of_counts, of_stream
 from topology.diagnostics.explain.fold import with_keys
 from topology.engine.state.rows import COUNTS, progress_key
-from topology.faust.inspection import kept_folds
+from topology.faust.inspection import durable, kept_folds
 from topology.faust.inspection.kept_folds import BYTES, STREAMS, KeptFolds, folds_of
 
 AT = TopicPartition("changelog", 0)
@@ -73,6 +77,35 @@ def test_what_compaction_may_have_forgotten_is_not_relied_on(
     kept = kept_up_to(7)
     monkeypatch.setattr(kept_folds, "LASTS", -1.0)
     assert kept.begin(AT, of_counts, 0, 9)[1] == 0
+
+
+async def test_who_is_given_rows_may_take_them_away_and_the_next_look_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app: Any = SimpleNamespace(
+        engine=SimpleNamespace(topology=Topology("shop"), changelogs={"board": "changelog"}),
+        conf=SimpleNamespace(id="group"),
+    )
+    kept = KeptFolds()
+    monkeypatch.setattr(durable, "folds_of", lambda _: kept)
+    looker, reads = durable.DurableState(app), 0
+
+    async def span(_: object) -> dict[TopicPartition, durable.Span]:
+        return {TopicPartition("changelog", 0): durable.Span(0, 9)}
+
+    async def read_on(_: object, fold: Any, upto: int, end: int, *__: object) -> Any:
+        nonlocal reads
+        reads += end - upto
+        if upto < end:
+            fold.take(COUNTS, b"{}")
+        return fold
+
+    monkeypatch.setattr(looker, "span", span)
+    monkeypatch.setattr(looker, "_read_on", read_on)
+    for _ in range(2):
+        rows = await looker.rows("board", 0, of_counts)
+        assert rows.pop(COUNTS) == b"{}"
+    assert reads == 9
 
 
 def test_looks_of_others_are_not_kept() -> None:

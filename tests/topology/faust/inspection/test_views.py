@@ -7,13 +7,16 @@ import pytest
 from aiokafka import TopicPartition
 
 from stores.view_state.memory import MemoryTable
-from topology import Inspector, Topology
+from topology import Emit, Inspector, Topology, retry
+from topology.diagnostics.explain.work_tally import WorkTally
 from topology.engine.intake import IntakeCounts
+from topology.engine.state.work_status import WorkStatus
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection import standing_still
 from topology.faust.inspection.consumer_group import ConsumerGroup
 from topology.faust.inspection.durable import Span
 from topology.faust.inspection.partition_tally import partition_tally
+from topology.faust.inspection.tallies import _is_late
 from topology.faust.kafka.offsets import Committed
 from topology.model.event import Message, Record
 
@@ -81,3 +84,34 @@ async def test_a_halted_view_is_behind_by_its_messages_not_by_markers_of_transac
     kafka.view.state.positions.input, kafka.view.state.positions.halted = 2, "by ann"
     found = await partition_tally(kafka, ConsumerGroup("Stable", {}), view, 0, True)
     assert (found.position, found.lag) == (2, 2)
+
+
+async def _work(_: Any) -> list[Emit]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("options", "age", "late"),
+    [
+        ({}, 59.0, False),
+        ({}, 61.0, True),
+        ({"time_limit": 2.0}, 1.0, True),
+        ({"time_limit": 2.0, "batch": 100}, 3600.0, False),
+        ({"time_limit": 30.0}, 3600.0, False),
+        ({"time_limit": 2.0, "error": retry(times=5, backoff=30)}, 3600.0, False),
+        ({"error": retry(times=5, backoff=1)}, 70.0, False),
+        ({"error": retry(times=5, backoff=1)}, 80.0, True),
+    ],
+)
+def test_workers_are_late_only_where_no_rule_lets_an_event_take_so_long(
+    options: dict[str, Any], age: float, late: bool
+) -> None:
+    topology = Topology("shop")
+    source = topology.source("orders", inspector=Inspector(stream="id", sequence="seq"))
+    topology.view("board", of=source, workers=2, handler=_work, **options)
+    (stage,) = topology.stages
+    now = 10_000_000
+    tally = WorkTally(
+        0, 1, True, 0, 0, 0, WorkStatus(), "one", now, oldest=now - round(age * 1000)
+    )  # fmt: skip
+    assert _is_late(stage, tally) is late

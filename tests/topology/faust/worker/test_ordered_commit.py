@@ -1,6 +1,7 @@
 """Views with workers on the real broker: side by side in work, in order when committed."""
 
 import random
+import re
 import signal
 from collections import defaultdict
 from functools import partial
@@ -248,6 +249,10 @@ def test_one_order_over_all_partitions_of_a_view(worker: Worker) -> None:
         of_it = set(found)
         assert found == [each for each in arrived if each in of_it], partition
     assert all(seq == count for seq, count in seen(worker.wait("board", 200)))
+    settings = {"COMMIT": "arrival", "SCOPE": "global"}
+    worker.wait_until(lambda: worker.run("audit", **settings).returncode == 0)
+    audited = worker.run("audit", **settings).stdout
+    assert re.search(r"outputs +200 +200\n", audited), audited
 
 
 def test_at_least_once_commits_in_order_too_and_the_commands_find_nothing_wrong(

@@ -154,3 +154,23 @@ def test_a_worker_without_the_url_of_its_database_says_which_variable_is_missing
     said = worker.log_file.read_text()
     assert "SEQUITUR_DATABASE_SHOP is not set" in said
     worker.process = None
+
+
+def test_a_database_that_is_away_at_the_start_is_told_until_it_is_there(
+    worker: Worker, nobody: str, unique: Callable[[str], str], request: pytest.FixtureRequest
+) -> None:
+    away = {
+        "COMMIT": "stream", "DIES_AFTER": "100000",
+        "SEQUITUR_DATABASE_SHOP": f"postgresql://shop@{nobody}/shop",
+    }  # fmt: skip
+    worker.start(**away)
+    worker.send((b"s0", b'{"seq": 1}'))
+    worker.wait_until(lambda: "its database is away" in worker.run("gaps", **away).stdout)
+    explained = worker.run("explain", "s0", **away)
+    assert explained.returncode == 1
+    assert "the database of view board is away: connection failed" in explained.stdout
+    assert worker.end(signal.SIGTERM) == 0
+    url = database("sqlite", worker.folder, unique, request)
+    worker.start(**{**away, "SEQUITUR_DATABASE_SHOP": url})
+    worker.wait("out", 1)
+    worker.wait_until(lambda: worker.run("gaps", **away).returncode == 0)

@@ -5,8 +5,10 @@ time of the broker's machine.
 """
 
 import asyncio
+import math
 import time
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
@@ -21,8 +23,14 @@ WORTH_TELLING = 5.0
 """Seconds that a machine's clock is wrong before somebody should know."""
 PATIENCE = 10.0
 """Seconds to wait for the broker's answer; without one the machine's clock has to do."""
+AGAIN = 60.0
+"""Seconds until who looks at workers asks again for a time that it did not get."""
 APPEND_TIME = 1
 """Kafka's number for a record that has the broker's time."""
+
+
+_asked: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+"""App → when it asked last."""
 
 
 async def go_by_broker(app: Any, *, tell: bool = True) -> bool:
@@ -68,5 +76,8 @@ async def agree_on_time(app: Any) -> None:
     """Let what looks at an app from outside go by the clock of its workers, if there were any."""
     from topology.faust.kafka.clients import missing_topics
 
-    if not wall.agreed and not await missing_topics(app, [app.engine.topology.clock_topic]):
+    if wall.agreed or time.monotonic() < _asked.get(app, -math.inf) + AGAIN:
+        return
+    if not await missing_topics(app, [app.engine.topology.clock_topic]):
+        _asked[app] = time.monotonic()
         await go_by_broker(app, tell=False)

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Executable, TextClause, text
@@ -22,6 +22,8 @@ _NO_SQL = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$", re
 _AWAY = re.compile(r"53100|53300|57P|58|25006|SQLITE_(?:FULL|IOERR|CANTOPEN|READONLY)")
 """What no event can help: a disk is full or broken, there are too many connections, the server ends
 or begins, or is one that only reads."""
+CRASH = "57P02"
+"""Another process of the server has crashed: none of this connection's doing."""
 _IDLE = "25P03"
 """A transaction that executed nothing for too long, of which others know nothing."""
 
@@ -31,8 +33,11 @@ Found = TypeVar("Found")
 class DatabaseAway(ConnectionError):
     """The database cannot be reached: no event's doing.
 
-    lost: a connection that was there has ended, which the attempt's SQL may have done.
+    lost: a connection that was there has ended, which its own SQL may have done. undone: of a turn,
+    that nothing of it is committed; else nobody knows.
     """
+
+    undone = False
 
     def __init__(self, reason: str, *, lost: bool = False) -> None:
         super().__init__(reason)
@@ -44,12 +49,16 @@ class RolledBack(RuntimeError):
 
 
 class Lease:
-    """A connection, from an attempt's first statement until its turn. pid: of PostgreSQL's."""
+    """A connection, from an attempt's first statement until its turn.
+
+    pid: of PostgreSQL's. notices: what that has said besides, by its codes.
+    """
 
     def __init__(self, grant: Grant) -> None:
         self.grant = grant
         self.connection: Connection | None = None
         self.pid: int | None = None
+        self.notices: Collection[str] = ()
         self.failed: BaseException | None = None
         self.ended = False
         self.running: asyncio.Future[Any] | None = None
@@ -74,8 +83,13 @@ def checked_statement(statement: str | Executable) -> Executable:
     return text(statement) if isinstance(statement, str) else statement
 
 
-def or_away(work: Callable[[], Found]) -> Found:
-    """Do it. Raises DatabaseAway where the connection is gone, or none is to be had."""
+def or_away(work: Callable[[], Found], notices: Collection[str] = ()) -> Found:
+    """Do it. Raises DatabaseAway where the connection is gone, or none is to be had.
+
+    Args:
+        work: what is done.
+        notices: see `Lease`.
+    """
     try:
         return work()
     except DBAPIError as error:
@@ -83,5 +97,6 @@ def or_away(work: Callable[[], Found]) -> Found:
         unsaid = isinstance(error, OperationalError | InterfaceError) and state is None
         gone = error.connection_invalidated and state != _IDLE
         if gone or unsaid or _AWAY.match(state or ""):
-            raise DatabaseAway(printable(str(error.orig), 1000), lost=gone) from error
+            lost = gone and state != CRASH and CRASH not in notices
+            raise DatabaseAway(printable(str(error.orig), 1000), lost=lost) from error
         raise

@@ -8,7 +8,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
 from mode import get_logger
@@ -33,8 +33,17 @@ logger = get_logger(__name__)
 
 CONFLICT = 0.1
 """Seconds that an attempt waits for a lock or a place before later ones are asked to give way."""
+LOST = 10
+"""So many attempts of an event may lose a connection that was there before they count as failed."""
 ENDING = 5.0
 """Seconds that connections have to end in when a partition stops."""
+
+
+class Refused(NamedTuple):
+    """A turn that is not committed. away: as its connection was gone, which is not its doing."""
+
+    grant: Grant
+    away: bool = False
 
 
 class LentConnections:
@@ -51,6 +60,7 @@ class LentConnections:
         give_way: has the first grant rolled back for the sake of the second.
         counts: whether what an attempt does still counts.
         away: what the database said last, while it is away.
+        losses: the offset of an event → how many of its attempts have lost their connection.
     """
 
     def __init__(self, url: str, view: str, source: TopicPartition, workers: int) -> None:
@@ -67,6 +77,7 @@ class LentConnections:
         self._closed = False
         self.committed: dict[int, bytes] = {}
         self.away: str | None = None
+        self.losses: dict[int, int] = {}
         self.give_way: Callable[[Grant, Grant], None] = lambda holder, older: None
         self.counts: Callable[[Grant], bool] = lambda grant: True
 
@@ -144,6 +155,11 @@ class LentConnections:
 
         return back
 
+    def lost(self, grant: Grant) -> bool:
+        """An attempt has lost its connection; whether that has happened to its event too often."""
+        self.losses[grant.offset] = self.losses.get(grant.offset, 0) + 1
+        return self.losses[grant.offset] > LOST
+
     def release(self, grant: Grant) -> None:
         """Roll an attempt's transaction back; its connection is free soon after."""
         lease = self._leases.pop(grant.number, None)
@@ -156,7 +172,7 @@ class LentConnections:
 
     async def commit(
         self, turns: Sequence[Grant], effects: Callable[[Grant], bytes]
-    ) -> Grant | None:
+    ) -> Refused | None:
         """Commit the transactions of turns, in this order, each with a row of what it puts out.
 
         Args:
@@ -165,8 +181,8 @@ class LentConnections:
             effects: of a grant, encoded.
 
         Returns:
-            The grant whose transaction the database refused, None if all are committed. It is
-            rolled back, and none behind it is committed.
+            What was not committed, None if all is. It is rolled back, and none behind it is
+            committed.
 
         Raises:
             DatabaseAway: what is committed is known when the partition is opened again.
@@ -180,6 +196,10 @@ class LentConnections:
             waiting.append(grant)
             if lease is None or lease.connection is None:
                 continue
+            if self.losses.get(grant.offset, 0) > LOST:
+                # What a commit executes may be what ends the connection, too.
+                self.release(grant)
+                return Refused(grant)
             made = {each.offset: effects(each) for each in waiting}
             lease.running = self._database.committed(
                 lease, partial(self._rows.add, effects=made, obsolete=self._obsolete)
@@ -187,7 +207,14 @@ class LentConnections:
             try:
                 # Whoever is cancelled here leaves the thread to it: the lease ends behind that.
                 await asyncio.shield(lease.running)
-            except DatabaseAway:
+            except DatabaseAway as error:
+                if error.undone:
+                    # Its connection was gone before its turn, as when the server has crashed.
+                    self._failed(lease, error)
+                    self.release(grant)
+                    return Refused(grant, away=True)
+                if error.lost:
+                    self.lost(grant)
                 raise
             except TakenOver as error:
                 # Taking the partition back at once, the two would take turns.
@@ -198,7 +225,7 @@ class LentConnections:
                     self._view, grant.offset, printable(described(error), 1000),
                 )  # fmt: skip
                 self.release(grant)
-                return grant
+                return Refused(grant)
             self.committed.update(made)
             waiting, self._obsolete = [], set()
             self.release(grant)

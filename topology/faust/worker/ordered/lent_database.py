@@ -1,17 +1,17 @@
 """The database whose connections are lent: what is done there, in threads."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Executable, Result, text
+from sqlalchemy import Connection, Executable, Result, event, text
 from sqlalchemy.exc import OperationalError
 
 from stores.db.dialect import begin_writing
 from stores.db.engines import open_engine
 from topology.faust.worker.handler_threads import HandlerThreads
-from topology.faust.worker.ordered.lease import DatabaseAway, Lease, or_away
+from topology.faust.worker.ordered.lease import CRASH, DatabaseAway, Lease, or_away
 from topology.model.printable import printable
 
 LOCK = 10
@@ -28,6 +28,9 @@ _BEGIN = text(
 )
 _LIMITS = {"lock": f"{LOCK}s", "statement": f"{STATEMENT}s", "idle": f"{IDLE}s"}
 _BLOCKERS = text("SELECT unnest(pg_blocking_pids(:pid))")
+
+_NOTICES = "notices"
+"""Of a connection's `info`: see `Lease`."""
 
 Found = TypeVar("Found")
 
@@ -48,14 +51,17 @@ class LentDatabase:
         self._engine = open_engine(url, max_overflow=2, pool_size=workers)
         self._postgresql = self._engine.dialect.name == "postgresql"
         if self._postgresql:
+            event.listen(self._engine, "connect", _keep_notices)
             # Under a stricter one, each turn would fail for the sake of the one before it.
             self._engine = self._engine.execution_options(isolation_level="READ COMMITTED")
         self.most = workers if self._postgresql else 1
         self._threads = HandlerThreads(2 * workers + 2, f"sequitur {view} SQL")
 
-    def in_thread(self, work: Callable[[], Found]) -> asyncio.Future[Found]:
+    def in_thread(
+        self, work: Callable[[], Found], notices: Collection[str] = ()
+    ) -> asyncio.Future[Found]:
         """Do it in a thread. Raises DatabaseAway."""
-        return asyncio.wrap_future(self._threads.submit(partial(or_away, work)))
+        return asyncio.wrap_future(self._threads.submit(partial(or_away, work, notices)))
 
     async def in_transaction(self, work: Callable[[Connection], Found]) -> Found:
         """Do it in a transaction of its own."""
@@ -73,6 +79,7 @@ class LentDatabase:
 
         def begin() -> None:
             connection = lease.connection = self._engine.connect()
+            lease.notices = connection.info.get(_NOTICES, ())
             if self._postgresql:
                 lease.pid = connection.execute(_BEGIN, _LIMITS).scalar()
             else:
@@ -94,17 +101,22 @@ class LentDatabase:
             result = lease.connection.execute(statement, parameters)
             return result.freeze()() if result.returns_rows else result
 
-        return self.in_thread(execute)
+        return self.in_thread(execute, lease.notices)
 
     def committed(self, lease: Lease, add: Callable[[Connection], None]) -> asyncio.Future[None]:
         """Commit a lease's transaction, with what `add` does in it."""
 
         def commit() -> None:
-            assert lease.connection is not None
-            add(lease.connection)
-            lease.connection.commit()
+            connection = lease.connection
+            assert connection is not None
+            try:
+                or_away(partial(add, connection), lease.notices)
+            except DatabaseAway as error:
+                error.undone = True
+                raise
+            connection.commit()
 
-        return self.in_thread(commit)
+        return self.in_thread(commit, lease.notices)
 
     def blockers(self, pid: int | None) -> asyncio.Future[set[int]]:
         """Those whose locks this one waits for."""
@@ -119,3 +131,14 @@ class LentDatabase:
         """Let threads and connections go."""
         self._threads.close()
         await asyncio.to_thread(self._engine.dispose)
+
+
+def _keep_notices(driver: Any, record: Any) -> None:
+    """Of what the server says besides, keep that another of its processes has crashed."""
+    notices = record.info[_NOTICES] = set[str]()
+
+    def note(notice: Any) -> None:
+        if notice.sqlstate == CRASH:
+            notices.add(CRASH)
+
+    driver.add_notice_handler(note)

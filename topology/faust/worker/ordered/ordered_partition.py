@@ -7,16 +7,23 @@ from mode import get_logger
 
 from stores.view_state.table import TableError, TableFenced, TableUnavailable
 from topology.declaration.ordered_stage import OrderedStage
+from topology.engine.commit_unit import CommitUnit
 from topology.engine.staged_effects import StagedEffects
-from topology.engine.state.rows import BUFFERS, HOLES, decode_holes, split_buffer_key
+from topology.engine.state.rows import BUFFERS, HOLES, WORK, decode_holes, split_buffer_key
+from topology.engine.state.work_status import decode_work_status
+from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
+from topology.faust.worker.disk.table_freshness import in_step_row
+from topology.faust.worker.disk.writing import write
+from topology.faust.worker.ordered.lease import DatabaseAway
 from topology.faust.worker.ordered.lent_connections import LentConnections
 from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 from topology.faust.worker.partition import Crash, Partition
 from topology.faust.worker.runner import Runner
 from topology.faust.worker.start_offset import committed_start
+from topology.faust.worker.writer import Writer
 from topology.model.ending import wait_for_stop
-from topology.model.partition_table import PartitionTable
+from topology.model.partition_table import PartitionTable, Row
 from topology.ordered_commit import OffsetRanges, OrderedCommit
 
 logger = get_logger(__name__)
@@ -30,6 +37,13 @@ class OrderedPartition(Partition):
     ) -> None:
         super().__init__(source, context, crash)
         self._stage = stage
+        self.away: str | None = None
+        """What the view's database said when the partition was to start, until it is there."""
+
+    @property
+    def stage(self) -> OrderedStage:
+        """Whose events are handled."""
+        return self._stage
 
     async def open(self) -> list[Runner]:
         """Fence, restore, find the offset: in this order, as each relies on the last."""
@@ -45,11 +59,29 @@ class OrderedPartition(Partition):
             end = await context.shared_reader.end(self.source)
             core = self._core(table, first, start, end)
             effects = StagedEffects(stage, table, _parked(table))
-            lent = await self._lent(core)
+            try:
+                lent = await self._lent(core)
+            except DatabaseAway as error:
+                self.away = str(error)
+                await self._write_down(writer, table, self.away)
+                raise
+            self.away = None
         except BaseException:
             await wait_for_stop(writer.stop())
             raise
         return [OrderedRunner(self.source, stage, writer, context, core, effects, table, lent)]
+
+    async def _write_down(self, writer: Writer, table: PartitionTable, away: str) -> None:
+        """Let those who look at the workers know that a partition waits for its database."""
+        status = decode_work_status(table.get(WORK))
+        if status.away == away:
+            return
+        status.away, status.when = away, wall()
+        rows: list[Row] = [(WORK, status.encode())]
+        unit = CommitUnit(*self.source)
+        unit.rows[self._stage.name], unit.now = rows, wall()
+        ends = await writer.commit(unit, self.source)
+        await write(table, [*rows, in_step_row(wall())], ends.get(self._stage.name))
 
     async def _lent(self, core: OrderedCommit) -> LentConnections | None:
         """The connections that are lent, of a database that says what Kafka has not got."""

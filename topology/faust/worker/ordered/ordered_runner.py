@@ -85,8 +85,10 @@ class OrderedRunner(Runner):
         self._reader = context.shared_reader
         self.effects = effects
         self.lent = lent
+        self.losses = context.losses.setdefault(source, {})
         if lent is not None:
             lent.counts, lent.give_way = core.counts_still, self._give_way
+            lent.losses = self.losses
         self.compensations: Compensations | None = None
         if stage.work.compensations:
             settled = set[bytes]().union(
@@ -339,7 +341,9 @@ class OrderedRunner(Runner):
         self.effects.put(turns, unit)
         unit.next_offset = position
         told = self._waiting_asides.copy()
-        self.status.given_up(*self.effects.given_up(turns), unit.unrouted)
+        output = self.stage.view.output
+        written = len(unit.colocated.get(output, ())) + len(unit.keyed.get(output, ()))
+        self.status.count(*self.effects.given_up(turns), unit.unrouted, written)
         rows = [(HOLES, encode_holes(position, done)), *self.status.rows(time.monotonic())]
         unit.rows.setdefault(self.stage.name, []).extend(rows)
         self._committing = True
@@ -366,7 +370,9 @@ class OrderedRunner(Runner):
         failed = await lent.commit(turns, self._encoded)
         self._committing = False
         if failed is not None:
-            self.act(Actions(roll_back=self.core.commit_failed(time.monotonic(), failed)))
+            now, counts = time.monotonic(), not failed.away
+            fallen = self.core.commit_failed(now, failed.grant, counts=counts)
+            self.act(Actions(roll_back=fallen))
         return failed is None
 
     def _encoded(self, grant: Grant) -> bytes:
@@ -404,6 +410,7 @@ class OrderedRunner(Runner):
         self.core.revoke()
         # For good: no other unit follows.
         await self._unit.acquire()
+        self.losses.clear()
         if self.lent is not None:
             await self.lent.forget_log()
         unit = self.unit()

@@ -8,7 +8,7 @@ from mode import get_logger
 from topology.declaration.ordered_stage import Release
 from topology.declaration.policies.error import RETRIES
 from topology.declaration.timeouts import TooSlow
-from topology.engine.output.failure import decided, log_failure
+from topology.engine.output.failure import WITHOUT_MESSAGES, decided, log_failure
 from topology.engine.staged_effects import Staged
 from topology.engine.stream_task import malformed
 from topology.faust.kafka.worker_clock import wall
@@ -25,15 +25,12 @@ logger = get_logger(__name__)
 
 AWAY = 1.0
 """Seconds after which an attempt is made again whose database was away."""
-LOST = 10
-"""So many attempts of an event may lose a connection that was there before they count as failed."""
 
 
 class Settling:
     """Decides about failed attempts, and stages what stands in for their effects.
 
-    retried: the offset of an event → how often the error policy had it retried; `_lost`: → how many
-    of its attempts lost their connection to the database.
+    retried: the offset of an event → how often the error policy had it retried.
     """
 
     def __init__(self, runner: "OrderedRunner") -> None:
@@ -41,7 +38,6 @@ class Settling:
         self._core = runner.core
         self._view = runner.stage.view
         self.retried: dict[int, int] = {}
-        self._lost: dict[int, int] = {}
 
     def failed(self, grant: Grant, event: Event | Release, error: BaseException) -> None:
         """An attempt has failed: it is made again, or settled, or was rolled back before."""
@@ -69,14 +65,16 @@ class Settling:
 
     def _ends_its_connection(self, grant: Grant, error: DatabaseAway) -> bool:
         """Whether an event's SQL may be what ends the connection: it was there each time."""
-        if error.lost:
-            self._lost[grant.offset] = self._lost.get(grant.offset, 0) + 1
-        return self._lost.get(grant.offset, 0) > LOST
+        lent = self._runner.lent
+        if not error.lost or lent is None or not lent.lost(grant):
+            return False
+        lent.away = None  # for all that this says
+        return True
 
     def forget(self, offset: int) -> None:
         """An event is done."""
         self.retried.pop(offset, None)
-        self._lost.pop(offset, None)
+        self._runner.losses.pop(offset, None)
 
     def settle(
         self, grant: Grant, event: Event | Release, error: BaseException, retried: int = 0
@@ -121,7 +119,7 @@ class Settling:
                 records[topic] = [out for out in outs if id(out) not in sent]
         made.unit.sent = []
         error = HandlerError(f"{why}; its SQL is committed, and its messages are left out")
-        log_failure(self._view, event, error, "advance", made.unit)
+        log_failure(self._view, event, error, WITHOUT_MESSAGES, made.unit)
 
     def pass_malformed(self, grant: Grant, reason: Malformed) -> None:
         """What is no event goes to the malformed topic, at its turn."""

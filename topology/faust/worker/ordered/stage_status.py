@@ -94,15 +94,17 @@ class StageStatus:
         self.due = self.due or self._standing() != self._last
         return self.due
 
-    def given_up(self, failed: int, dead: int, unrouted: int = 0) -> None:
+    def count(self, failed: int, dead: int, unrouted: int, written: int) -> None:
         """So many events of the unit in hand were passed over, or went to the dead topic.
 
-        unrouted: its messages without a destination.
+        unrouted: its messages without a destination. written: its outputs.
         """
-        if failed or dead or unrouted:
-            self.status.failed += failed
-            self.status.dead += dead
-            self.status.unrouted += unrouted
+        status = self.status
+        if failed or dead or unrouted or written:
+            status.failed += failed
+            status.dead += dead
+            status.unrouted += unrouted
+            status.written = None if status.written is None else status.written + written
             self.due = True
 
     def rows(self, now: float) -> list[Row]:

@@ -14,7 +14,7 @@ from mode import get_logger
 from stores.view_state.table import TableError
 from topology.declaration.ordered_stage import Release
 from topology.engine.output.failure import log_failure
-from topology.engine.redelivery.records import bury
+from topology.engine.redelivery.records import AT_WORKERS, bury
 from topology.engine.staged_effects import Staged, touched_keys
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.handler_threads import HandlerThreads
@@ -325,10 +325,10 @@ class Workers:
             whole.state = b"{}"
         for key, event in waiting:
             if release.dropped:
-                bury(self._view, event, "its stream was dropped", unit)
+                bury(self._view, event, f"its stream was dropped{AT_WORKERS}", unit)
                 whole.dead += 1
             elif release.without_first and not whole.rows:
-                bury(self._view, event, "its stream was unparked without it", unit)
+                bury(self._view, event, f"its stream was unparked without it{AT_WORKERS}", unit)
                 whole.dead += 1
             else:
                 lent, compensations = self._runner.lent, self._runner.compensations

@@ -13,6 +13,7 @@ from topology.engine.partition import Dispatch, StreamStep
 from topology.engine.partition.ports import Work
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.worker_clock import wall
+from topology.faust.worker.ordered.ordered_partition import OrderedPartition
 from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 from topology.faust.worker.partition import Partition
 from topology.model.counts import Counts
@@ -216,6 +217,10 @@ def databases(partitions: Iterable[Partition]) -> dict[str, str | None]:
         partitions: of a worker.
     """
     found: dict[str, str | None] = {}
+    partitions = list(partitions)
+    for partition in partitions:
+        if isinstance(partition, OrderedPartition) and partition.away:
+            found[partition.stage.view.name] = partition.away
     for runner in stage_runners(partitions):
         if runner.lent is not None:
             # Without work nobody asks it again.

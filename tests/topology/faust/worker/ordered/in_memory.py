@@ -73,6 +73,7 @@ class Partition:
         self.numbers = itertools.count(1)
         self.producer: object = None
         self.running: dict[TopicPartition, OrderedCommit] = {}
+        self.losses: dict[TopicPartition, dict[int, int]] = {}
         self.orders = OperatorOrders(None, "audit")
         self.on_commit: Callable[[CommitUnit], None] = lambda unit: None
         self.failure: BaseException | None = None
@@ -100,6 +101,7 @@ class Partition:
             timings=None,
             shared_reader=self.log,
             running=self.running,
+            losses=self.losses,
             refusals=lambda *_: None,
             producer=self.producer,
             orders=self.orders,

@@ -1,6 +1,8 @@
 """A database that is away: what is told of it, and what is an event's own doing after all."""
 
 import asyncio
+import os
+import signal
 import sqlite3
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -94,7 +96,7 @@ async def test_an_event_that_ends_its_connection_each_time_has_failed(
     url: str,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("topology.faust.worker.ordered.settling.LOST", 3)
+    monkeypatch.setattr("topology.faust.worker.ordered.lent_connections.LOST", 3)
 
     async def handler(event: Any) -> AsyncIterator[Emit]:
         if event.stream == "a":
@@ -111,3 +113,49 @@ async def test_an_event_that_ends_its_connection_each_time_has_failed(
     await held.runner.stop(1)
     assert "terminating connection" in held.out("t.errors")[0]["error"]
     assert booked(url) == [("b", 1)]
+    assert held.runner.lent is not None
+    assert held.runner.lent.away is None, "it was the event's own doing"
+
+
+@on_postgresql
+async def test_only_the_event_that_crashes_the_server_has_failed(
+    url: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those beside it lose their connections as often; and each of its crashes, what was done and
+    waited for its turn, so that the partition starts again."""
+    monkeypatch.setattr("topology.faust.worker.ordered.lent_connections.LOST", 3)
+    crashes = 0
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        nonlocal crashes
+        execute = event.connection.execute
+        if event.stream == "bad":
+            await asyncio.sleep(0.2)
+            process = (await execute("select pg_backend_pid()")).scalar()
+            crashes += 1
+            os.kill(process, signal.SIGKILL)
+            await execute("select 1")
+        elif event.stream == "slow":
+            await execute("select pg_sleep(0.4)")
+        async for each in book(event):
+            yield each
+
+    held = partition(handler)
+    object.__setattr__(held.stage.work.rules, "retries", 0)
+    for number, name in enumerate(("a", "slow", "b", "bad", "c", "slow")):
+        held.log.append(name, number)
+    async with asyncio.timeout(120):
+        while held.runner.core.position < 6:
+            try:
+                await held.new_sql_run(url)
+                held.start()
+                await held.until(lambda: held.runner.core.position == 6)
+            except DatabaseAway:
+                await asyncio.sleep(0.1)
+            finally:
+                await held.runner.stop(1)
+    assert {each["stream"] for each in held.out("t.errors")} == {"bad"}
+    assert crashes == 4
+    assert booked(url) == [("a", 0), ("slow", 1), ("b", 2), ("c", 4), ("slow", 5)]
+    assert held.losses[TOPIC] == {}
