@@ -93,9 +93,9 @@ def checked_function(what: str, function: object, takes: int = 1) -> None:
             f"{what}: an async function; verbs take plain ones, a view takes both"
         )
     try:
-        arguments = inspect.signature(function)
-    except (TypeError, ValueError):
-        return  # written in C, it may have none
+        arguments = inspect.signature(function, follow_wrapped=False)
+    except Exception:
+        return  # written in C, it may have none; annotations of others may not be there to read
     try:
         arguments.bind(*[None] * takes)
     except TypeError:

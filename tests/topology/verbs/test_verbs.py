@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial, wraps
 from typing import Any
 
 import orjson
@@ -97,6 +98,28 @@ def test_flat_map_makes_several_rows_which_a_key_tells_apart() -> None:
         key={"number": lambda end: end[0], "end": lambda end: end[1]},
     )  # fmt: skip
     assert len(fed(topology, [move(1, 10), move(2, 20)]).table("ends")) == 4
+
+
+def test_a_verb_takes_whatever_can_be_called_with_the_value() -> None:
+    """A decorator that gives the function what it needs besides, a default, a class, C code."""
+
+    def with_rates(function: Callable[[Move, float], Any]) -> Callable[[Move], Any]:
+        @wraps(function)
+        def supplied(each: Move) -> Any:
+            return function(each, 2.0)
+
+        return supplied
+
+    @with_rates
+    def priced(each: Move, rate: float) -> float:
+        return each.number * rate
+
+    _, _, moves = given_moves()
+
+    def wide(text: str, width: int = 8) -> str:
+        return text.rjust(width)
+
+    moves.map(priced).map(str).map(wide).map(partial(max, "0"))
 
 
 def test_to_sends_each_value_with_its_stream_as_key() -> None:

@@ -195,18 +195,20 @@ class Audit:
             self.findings.count(Violation(what, None, view.name), mine, there, gone=gone)
             # What has failed since the workers' rows: the first stage's may have it processed.
             unseen += 0 if self.findings.exact else max(0, there - mine)
-        if all(status.written is not None for status in work) and not any(
-            part.shortened for part in parts
-        ):
+        exact = self.findings.exact
+        known = all(status.written is not None for status in work)
+        if exact and known and not any(part.shortened for part in parts):
             mine = sum(status.written or 0 for status in work)
             mine += sum(tally.counted.written for tally in tallies)
             there = sum(tally.found.written for tally in tallies)
             what = f"it and its workers wrote {mine} outputs, there are {there}"
             self.findings.count(Violation(what, None, view.name), mine, there)
-        known = [tally.handled for tally in tallies if tally.handled is not None]
-        if len(known) == len(tallies):
-            mine, least, most = map(sum, zip(*known, strict=True))
-            if not least <= (mine := mine - ended) <= most + unseen:
+        handled = [tally.handled for tally in tallies if tally.handled is not None]
+        if len(handled) == len(tallies):
+            mine, least, most = map(sum, zip(*handled, strict=True))
+            # Without a moment of rest, either stage may be ahead of the other.
+            slack = 0 if exact else ended
+            if not least - slack <= (mine := mine - ended) <= most + unseen:
                 what = f"it counted {mine} as processed or passed by, {least} were"
                 self.findings.count(Violation(what, None, view.name), mine, least, gone=gone)
 

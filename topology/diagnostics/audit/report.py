@@ -28,7 +28,8 @@ class AuditReport:
     whole: whether all views were audited. too_late: records of events that were late in their own
     time. without_rows: error reports of rows that could not be made.
     without_messages: handled events whose messages were left out. work: view → its second stage,
-    a moment later. parallel: what `Topology.parallel` declares, of which nothing is proved.
+    a moment later. parallel: what `Topology.parallel` declares, of which nothing is proved. unseen:
+    what could not be looked at, in words.
     """
 
     topology: str
@@ -45,6 +46,7 @@ class AuditReport:
     without_messages: int = 0
     work: dict[str, tuple[WorkTally, ...]] = field(default_factory=dict)
     parallel: list[StageTally] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
 
     def add_work(self, name: str, work: tuple[WorkTally, ...]) -> None:
         """Tell of the second stage of a view: what its first one has handed on may be open there.
@@ -113,7 +115,7 @@ class AuditReport:
         troubles += [trouble for each in self.parallel for trouble in each.troubles]
         stopped = [str(each) for each in troubles if each.place != UNASSIGNED]
         halted = [f"view {v.name} halted" for v in self.views if v.halted]
-        return _numbered(found) + halted + stopped
+        return _numbered(found) + halted + stopped + self.unseen
 
     @property
     def pending(self) -> list[str]:

@@ -27,7 +27,8 @@ class WorkTally:
         now: the workers' clock (ms).
         position: the offset of the oldest that is not committed.
         still: whether nothing is committed, though a worker has the partition and there is work.
-        oldest: the time of the message of the oldest event that is not committed (ms).
+        oldest: when the oldest event arrived that is not committed (ms); what `Topology.parallel`
+            declares knows only the time of its message.
     """
 
     number: int

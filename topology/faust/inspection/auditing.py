@@ -107,8 +107,8 @@ async def audit(
                     if not views:
                         report.parallel = await stages_alone(durable, group)
             except TopicMissing as missing:
-                # What was just declared, whose workers have not begun.
-                report.remarks.append(f"how workers stand was not looked at: {missing}")
+                # Of something that was just declared, say, whose workers have not begun.
+                report.unseen.append(f"workers not looked at, as {missing}")
         if report.violations:
             report.violations[0] = await _located(consumer, engine.topology, report, snapshot)
         return report

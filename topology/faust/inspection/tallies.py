@@ -31,6 +31,8 @@ from topology.model.origin_headers import REASON, original
 
 UNLIMITED = 60.0
 """Seconds that an event may take whose view sets no time limit, before it is said to be late."""
+AHEAD = 5000
+"""Milliseconds that a message may be ahead of the workers' clock, and its time is believed."""
 SAMPLED = 5000
 """Offsets at the end of the malformed topic in which one of a source is looked for."""
 
@@ -168,7 +170,9 @@ def _is_late(stage: OrderedStage, work: WorkTally) -> bool:
     limit = rules.limit(rules.batch)
     if limit < math.inf:
         return again + limit <= STILL
-    return work.oldest is None or work.now - work.oldest > (again + UNLIMITED) * 1000
+    # A message's own time, which somebody has set, may be of the future.
+    oldest = work.oldest if work.oldest and work.oldest < work.now + AHEAD else 0
+    return work.now - oldest > (again + UNLIMITED) * 1000
 
 
 async def _source_totals(durable: DurableState, source: Source, exactly: bool) -> SourceTotals:

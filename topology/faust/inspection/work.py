@@ -139,7 +139,7 @@ async def stage_tallies(
             async with aclosing(part.arrived(durable)) as events:
                 async for event in events:
                     if not there and isinstance(event, Event):
-                        oldest = event.message.timestamp
+                        oldest = event.arrived
                     there += 1
                     if not counted:
                         break

@@ -64,8 +64,7 @@ class WorkerContext:
         group_readings: Source → whether this worker is ahead of the others there.
         orders: What operators told views with workers.
         running: Partition → what handles its events side by side, or did so last.
-        losses: Partition → the offset of an event → how many of its attempts have lost a connection
-            to the view's database; also of earlier runs of the partition.
+        losses: Partition → see `LentConnections.losses`; also of earlier runs of the partition.
         routers: Stage → what agrees with other workers on its rules, where they change.
         databases: Name → the URL of a database that views with workers declare.
         kept: Topic → whether what was read of it is there for a while yet.
@@ -91,7 +90,7 @@ class WorkerContext:
     assigned: list[TopicPartition] = field(default_factory=list)
     grant_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     running: dict[TopicPartition, OrderedCommit] = field(default_factory=dict)
-    losses: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
+    losses: dict[TopicPartition, dict[tuple[int, bool], int]] = field(default_factory=dict)
     alignments: dict[str, Alignment] = field(default_factory=dict)
     group_readings: dict[str, GroupReading] = field(default_factory=dict)
     databases: dict[str, str] = field(default_factory=dict)

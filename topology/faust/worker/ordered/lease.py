@@ -33,15 +33,15 @@ Found = TypeVar("Found")
 class DatabaseAway(ConnectionError):
     """The database cannot be reached: no event's doing.
 
-    lost: a connection that was there has ended, which its own SQL may have done. undone: of a turn,
-    that nothing of it is committed; else nobody knows.
+    lost: a connection that was there has ended, which its own SQL may have done. ended: it has, be
+    that as it may. undone: of a turn, that nothing of it is committed; else nobody knows.
     """
 
     undone = False
 
-    def __init__(self, reason: str, *, lost: bool = False) -> None:
+    def __init__(self, reason: str, *, lost: bool = False, ended: bool = False) -> None:
         super().__init__(reason)
-        self.lost = lost
+        self.lost, self.ended = lost, ended
 
 
 class RolledBack(RuntimeError):
@@ -98,5 +98,6 @@ def or_away(work: Callable[[], Found], notices: Collection[str] = ()) -> Found:
         gone = error.connection_invalidated and state != _IDLE
         if gone or unsaid or _AWAY.match(state or ""):
             lost = gone and state != CRASH and CRASH not in notices
-            raise DatabaseAway(printable(str(error.orig), 1000), lost=lost) from error
+            reason = printable(str(error.orig), 1000)
+            raise DatabaseAway(reason, lost=lost, ended=gone) from error
         raise

@@ -60,7 +60,8 @@ class LentConnections:
         give_way: has the first grant rolled back for the sake of the second.
         counts: whether what an attempt does still counts.
         away: what the database said last, while it is away.
-        losses: the offset of an event → how many of its attempts have lost their connection.
+        losses: the offset of an event, and whether it was at its turn → how many of its attempts
+            have lost their connection.
     """
 
     def __init__(self, url: str, view: str, source: TopicPartition, workers: int) -> None:
@@ -77,7 +78,7 @@ class LentConnections:
         self._closed = False
         self.committed: dict[int, bytes] = {}
         self.away: str | None = None
-        self.losses: dict[int, int] = {}
+        self.losses: dict[tuple[int, bool], int] = {}
         self.give_way: Callable[[Grant, Grant], None] = lambda holder, older: None
         self.counts: Callable[[Grant], bool] = lambda grant: True
 
@@ -155,10 +156,16 @@ class LentConnections:
 
         return back
 
-    def lost(self, grant: Grant) -> bool:
+    def lost(self, grant: Grant, *, at_turn: bool = False) -> bool:
         """An attempt has lost its connection; whether that has happened to its event too often."""
-        self.losses[grant.offset] = self.losses.get(grant.offset, 0) + 1
-        return self.losses[grant.offset] > LOST
+        key = grant.offset, at_turn
+        self.losses[key] = self.losses.get(key, 0) + 1
+        return self.losses[key] > LOST
+
+    def forgive(self, offset: int) -> None:
+        """An event is done, or is tried anew: what it has lost does not count any more."""
+        for at_turn in (False, True):
+            self.losses.pop((offset, at_turn), None)
 
     def release(self, grant: Grant) -> None:
         """Roll an attempt's transaction back; its connection is free soon after."""
@@ -196,8 +203,12 @@ class LentConnections:
             waiting.append(grant)
             if lease is None or lease.connection is None:
                 continue
-            if self.losses.get(grant.offset, 0) > LOST:
+            if self.losses.get((grant.offset, True), 0) > LOST:
                 # What a commit executes may be what ends the connection, too.
+                logger.warning(
+                    "view %s: offset %d is not committed: too often its commit lost the connection",
+                    self._view, grant.offset,
+                )  # fmt: skip
                 self.release(grant)
                 return Refused(grant)
             made = {each.offset: effects(each) for each in waiting}
@@ -210,11 +221,12 @@ class LentConnections:
             except DatabaseAway as error:
                 if error.undone:
                     # Its connection was gone before its turn, as when the server has crashed.
+                    logger.warning("view %s: the database is away: %s", self._view, error)
                     self._failed(lease, error)
                     self.release(grant)
                     return Refused(grant, away=True)
                 if error.lost:
-                    self.lost(grant)
+                    self.lost(grant, at_turn=True)
                 raise
             except TakenOver as error:
                 # Taking the partition back at once, the two would take turns.

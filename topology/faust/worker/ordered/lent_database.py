@@ -112,7 +112,8 @@ class LentDatabase:
             try:
                 or_away(partial(add, connection), lease.notices)
             except DatabaseAway as error:
-                error.undone = True
+                # Where it is there and takes nothing, the partition has to wait for it.
+                error.undone = error.ended
                 raise
             connection.commit()
 

@@ -110,6 +110,7 @@ class OrderedPartition(Partition):
                     "read from offset %d on", self.source, position, start,
                 )  # fmt: skip
                 position, done = start, OffsetRanges()
+                context.losses.pop(self.source, None)
         still = context.running.get(self.source)
         core = OrderedCommit(
             rules,

@@ -341,8 +341,7 @@ class OrderedRunner(Runner):
         self.effects.put(turns, unit)
         unit.next_offset = position
         told = self._waiting_asides.copy()
-        output = self.stage.view.output
-        written = len(unit.colocated.get(output, ())) + len(unit.keyed.get(output, ()))
+        written = self._outputs(unit) if self.stage.arrivals else 0
         self.status.count(*self.effects.given_up(turns), unit.unrouted, written)
         rows = [(HOLES, encode_holes(position, done)), *self.status.rows(time.monotonic())]
         unit.rows.setdefault(self.stage.name, []).extend(rows)
@@ -363,6 +362,11 @@ class OrderedRunner(Runner):
             self.lent.passed(turns)
         self._forget(turns)
         return True
+
+    def _outputs(self, unit: CommitUnit) -> int:
+        """How many records of a unit are of the view's output."""
+        output = self.stage.view.output
+        return len(unit.colocated.get(output, ())) + len(unit.keyed.get(output, ()))
 
     async def _commit_sql(self, lent: LentConnections, turns: Sequence[Grant]) -> bool:
         """Commit in the database what is next committed in Kafka; False if one is refused."""

@@ -74,7 +74,8 @@ class Settling:
     def forget(self, offset: int) -> None:
         """An event is done."""
         self.retried.pop(offset, None)
-        self._runner.losses.pop(offset, None)
+        if self._runner.lent is not None:
+            self._runner.lent.forgive(offset)
 
     def settle(
         self, grant: Grant, event: Event | Release, error: BaseException, retried: int = 0
@@ -90,6 +91,8 @@ class Settling:
         retried = max(retried, self.retried.pop(grant.offset, 0))
         what = decided(view.error, event, error, retried)
         if what.halts or what.retry:
+            if runner.lent is not None:
+                runner.lent.forgive(grant.offset)
             # Kafka deletes what is older than its topic keeps it.
             runner.asides.now = wall()
             log_failure(view, event, error, what.done, runner.asides)

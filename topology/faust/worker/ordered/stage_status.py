@@ -44,6 +44,7 @@ class StageStatus:
         self._orders = orders
         self._away = away
         self._before = self.status.counts
+        self._counted = False
         self._halted: list[Grant] = []
         self._looked = self._told = time.monotonic()
         self._last: tuple[object, ...] = ()
@@ -105,12 +106,14 @@ class StageStatus:
             status.dead += dead
             status.unrouted += unrouted
             status.written = None if status.written is None else status.written + written
-            self.due = True
+            self._counted = True
 
     def rows(self, now: float) -> list[Row]:
         """The row for a unit, where it is time for it."""
+        counted, self._counted = self._counted, False
         if not self.due and now < self._told + EVERY:
-            return []
+            # What is counted has to be durable with the unit; the rest is as it was a moment ago.
+            return [(WORK, self.status.encode())] if counted else []
         self.due, self._told, self._last = False, now, self._standing()
         status, core = self.status, self._core
         status.when = wall()

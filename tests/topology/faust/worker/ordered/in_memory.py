@@ -73,7 +73,7 @@ class Partition:
         self.numbers = itertools.count(1)
         self.producer: object = None
         self.running: dict[TopicPartition, OrderedCommit] = {}
-        self.losses: dict[TopicPartition, dict[int, int]] = {}
+        self.losses: dict[TopicPartition, dict[tuple[int, bool], int]] = {}
         self.orders = OperatorOrders(None, "audit")
         self.on_commit: Callable[[CommitUnit], None] = lambda unit: None
         self.failure: BaseException | None = None

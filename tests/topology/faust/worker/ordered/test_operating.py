@@ -43,6 +43,9 @@ async def copy(event):
         raise ValueError("boom")
     yield Emit(prefix + ".copied", event.message.key, event.content)
 
+if os.environ.get("MORE"):
+    topology.parallel("more", topic=prefix + ".more", handler=copy, workers=2)
+
 app = compile(topology, group=prefix, session_timeout=60)
 """
 
@@ -163,4 +166,6 @@ def test_what_parallel_passed_over_is_bad_news(worker: Worker) -> None:
     (worker.folder / "gate").touch()
     worker.wait("copied", 2)
     assert "stand still" not in told(worker, "views")
+    # Of what no worker has begun yet, an audit cannot tell.
+    assert "workers not looked at, as topic" in told(worker, "audit", status=1, MORE="1")
     assert worker.end(signal.SIGTERM) == 0

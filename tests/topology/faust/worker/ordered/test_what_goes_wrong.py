@@ -540,6 +540,7 @@ async def test_a_log_that_was_made_anew_while_nobody_read_is_begun_where_it_has_
     context: Any = SimpleNamespace(
         timings=None,
         running={},
+        losses={TOPIC: {(2, False): 9}},
         grant_numbers=itertools.count(1),
         settings=SimpleNamespace(session_timeout=1),
     )
@@ -547,6 +548,7 @@ async def test_a_log_that_was_made_anew_while_nobody_read_is_begun_where_it_has_
     core = opened._core(held.table, first=1, start=committed, end=3)
     assert core.position == begins
     assert not list(core.done)
+    assert not context.losses, "these are other events"
 
 
 async def test_what_retention_deletes_in_front_of_a_reader_is_counted(
