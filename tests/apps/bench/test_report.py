@@ -53,6 +53,10 @@ def test_what_repeats_do_not_agree_on_is_at_the_bound(each: list[float], said: s
     assert word(sorted(each)[len(each) // 2], each, lambda figure: figure >= 2) == said
 
 
+def test_what_only_the_medians_of_cells_meet_and_no_repeat_does_is_at_the_bound() -> None:
+    assert word(2.1, [1.9, 1.9], lambda figure: figure >= 2) == "at the bound"
+
+
 def test_a_trial_has_figures_and_no_verdict() -> None:
     (first, *_) = verdicts({"throughput": measured(170_000.0, 20_000)})
     assert first.word == "no verdict: a trial with 20,000 events"
