@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from inspect import iscoroutinefunction, signature
+from inspect import Signature, iscoroutinefunction, signature
 from typing import Any
 
 from topology.model.errors import DeclarationError
@@ -40,17 +40,25 @@ def one_argument(what: str, function: Callable[..., object], of: str) -> None:
         raise DeclarationError(
             f"{what}: it is async; it only looks at its {of}, so make it a plain function"
         )
-    try:
-        arguments = signature(function)
-    except (TypeError, ValueError):
-        return  # written in C, it may have none
-    try:
-        arguments.bind(None)
-    except TypeError:
+    if (arguments := misfit(function, 1)) is not None:
         raise DeclarationError(
             f"{what}: it cannot be called with one {of}, since its arguments are {arguments}; "
             f"give it one, the {of}"
-        ) from None
+        )
+
+
+def misfit(function: Callable[..., object], takes: int) -> Signature | None:
+    """The arguments of a function that cannot be called with so many, None if it can."""
+    try:
+        # Of a decorator's own function: it may give the one behind it more than it gets.
+        arguments = signature(function, follow_wrapped=False)
+    except Exception:
+        return None  # written in C, it may have none; what annotations name may not be there
+    try:
+        arguments.bind(*[None] * takes)
+    except TypeError:
+        return arguments
+    return None
 
 
 def checked_topic(topic: object) -> str:

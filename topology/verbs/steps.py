@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from topology.model.changes import ITEMS_LIMIT
 from topology.model.errors import DeclarationError, HandlerError
+from topology.model.names import misfit
 
 Verb = Literal["filter", "map", "flat_map", "peek"]
 Step = tuple[Verb, Callable[[Any], Any]]
@@ -92,17 +93,11 @@ def checked_function(what: str, function: object, takes: int = 1) -> None:
         raise DeclarationError(
             f"{what}: an async function; verbs take plain ones, a view takes both"
         )
-    try:
-        arguments = inspect.signature(function, follow_wrapped=False)
-    except Exception:
-        return  # written in C, it may have none; annotations of others may not be there to read
-    try:
-        arguments.bind(*[None] * takes)
-    except TypeError:
+    if (arguments := misfit(function, takes)) is not None:
         given = "one argument" if takes == 1 else f"{takes} arguments"
         raise DeclarationError(
             f"{what}: it cannot be called with {given}, since its own are {arguments}"
-        ) from None
+        )
 
 
 def checked_columns(what: str, columns: object) -> None:

@@ -156,6 +156,7 @@ def test_a_clock_that_is_behind_hides_no_parked_stream() -> None:
 def test_what_is_left_out_is_not_said_to_be_nothing() -> None:
     found = ParkedStreams(0, [ParkedStream("v", 0, "s", 0, 7, 1, None)]).older(0, stream="t")
     assert parked_text(found, 10) == "no such stream is parked; 1 other is"
+    assert [*groups_text(found)] == ["0 parked streams in 0 groups; 1 other is parked"]
     assert parked_text(ParkedStreams(0, []), 10) == "no stream is parked"
 
 
@@ -165,4 +166,6 @@ def test_a_dry_run_is_listed_as_one() -> None:
         {**body, "done": True, "when": 5, "message": "would skip", "dry_run": True, "force": True}
     )
     assert told.line == "skip a 4 --force --dry-run"
+    # Nobody has given it: it says that the first stage of a view need not know the stream.
+    assert pending_command(Command("redrive", "v", "a", force=True), 0).line == "redrive a"
     assert pending_command(Command("halt", "v", dry_run=True), 0).line == "halt --dry-run"

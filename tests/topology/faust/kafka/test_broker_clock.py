@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka.cimpl import NewTopic
@@ -75,3 +76,30 @@ async def test_what_looks_at_the_workers_goes_by_their_clock(
     make_topics(broker.address, NewTopic(shop.clock_topic, 1, 1, config=stamped))
     await agree_on_time(app)
     assert slow() > (time.time() - 3_600) * 1000
+
+
+async def test_a_broker_that_gives_no_time_is_asked_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class App:
+        engine = SimpleNamespace(topology=Topology("shop"))
+
+    asked = []
+
+    async def none(*_: object, **__: object) -> list[str]:
+        return []
+
+    async def ask(app: object, *, tell: bool) -> bool:
+        asked.append(app)
+        return False
+
+    monkeypatch.setattr("topology.faust.kafka.broker.clock.wall", Clock(time.time))
+    monkeypatch.setattr("topology.faust.kafka.broker.clock.go_by_broker", ask)
+    monkeypatch.setattr("topology.faust.kafka.clients.missing_topics", none)
+    app, other = App(), App()
+    for each in (app, app, other, app):
+        await agree_on_time(each)
+    assert asked == [app, other]
+    monkeypatch.setattr("topology.faust.kafka.broker.clock.AGAIN", 0.0)
+    await agree_on_time(app)
+    assert asked == [app, other, app]

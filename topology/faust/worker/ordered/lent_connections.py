@@ -98,6 +98,7 @@ class LentConnections:
     async def forget_log(self) -> None:
         """The partition's log is not there any more."""
         self.committed = {}
+        self.losses.clear()
         await self._database.in_transaction(self._rows.clear)
 
     async def execute(

@@ -85,10 +85,9 @@ class OrderedRunner(Runner):
         self._reader = context.shared_reader
         self.effects = effects
         self.lent = lent
-        self.losses = context.losses.setdefault(source, {})
         if lent is not None:
             lent.counts, lent.give_way = core.counts_still, self._give_way
-            lent.losses = self.losses
+            lent.losses = context.losses.setdefault(source, {})
         self.compensations: Compensations | None = None
         if stage.work.compensations:
             settled = set[bytes]().union(
@@ -414,7 +413,6 @@ class OrderedRunner(Runner):
         self.core.revoke()
         # For good: no other unit follows.
         await self._unit.acquire()
-        self.losses.clear()
         if self.lent is not None:
             await self.lent.forget_log()
         unit = self.unit()

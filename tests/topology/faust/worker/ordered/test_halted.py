@@ -156,6 +156,13 @@ async def test_the_row_says_what_is_in_hand_and_what_happened_over_all_runs(
         held.new_run()
 
 
+def test_outputs_that_an_earlier_version_did_not_count_are_not_known() -> None:
+    assert decode_work_status(None).written == 0
+    assert decode_work_status(b'{"failed":1}').written is None
+    known = decode_work_status(WorkStatus(written=3).encode())
+    assert known.written == 3
+
+
 @pytest.mark.parametrize(
     "row", [b"7", b'{"halted":7}', b'{"orders":-1}', b'{"counts":{"lost":"x"}}', b'{"paused":1}']
 )

@@ -15,6 +15,7 @@ from tests.topology.faust.worker.ordered.test_sql_at_the_turn import (
     book,
     booked,
     partition,
+    rows,
     url,  # noqa: F401
 )
 from topology import Emit
@@ -122,8 +123,7 @@ async def test_only_the_event_that_crashes_the_server_has_failed(
     url: str,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Those beside it lose their connections as often; and each of its crashes, what was done and
-    waited for its turn, so that the partition starts again."""
+    """Those beside it lose their connections as often, and so does what waits for its turn."""
     monkeypatch.setattr("topology.faust.worker.ordered.lent_connections.LOST", 3)
     crashes = 0
 
@@ -159,3 +159,64 @@ async def test_only_the_event_that_crashes_the_server_has_failed(
     assert crashes == 4
     assert booked(url) == [("a", 0), ("slow", 1), ("b", 2), ("c", 4), ("slow", 5)]
     assert held.losses[TOPIC] == {}
+
+
+@on_postgresql
+async def test_an_event_whose_commit_ends_its_connection_each_time_has_failed(
+    url: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a commit has done is known when the partition has started again."""
+    monkeypatch.setattr("topology.faust.worker.ordered.lent_connections.LOST", 2)
+    for statement in (
+        "create function ends() returns trigger language plpgsql as $$ begin "
+        "perform pg_terminate_backend(pg_backend_pid()); return null; end $$",
+        "create constraint trigger ends after insert on booked deferrable initially deferred "
+        "for each row when (new.id = 'bad') execute function ends()",
+    ):
+        rows(url, statement)
+    held, starts = partition(book), 0
+    for number, name in enumerate(("a", "bad", "b")):
+        held.log.append(name, number)
+    async with asyncio.timeout(60):
+        while held.runner.core.position < 3:
+            try:
+                starts += 1
+                await held.new_sql_run(url)
+                held.start()
+                await held.until(lambda: held.runner.core.position == 3)
+            except DatabaseAway:
+                await asyncio.sleep(0.05)
+            finally:
+                await held.runner.stop(1)
+    assert starts == 4
+    assert [each["stream"] for each in held.out("t.errors")] == ["bad"]
+    assert booked(url) == [("a", 0), ("b", 2)]
+
+
+@on_postgresql
+async def test_a_turn_that_is_refused_on_a_connection_that_is_there_starts_the_partition_again(
+    url: str,  # noqa: F811
+) -> None:
+    """As on a server that only reads by now: to try again at once would be for ever."""
+    only_reads = True
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.connection.execute("select 1")
+        if only_reads:
+            await event.connection.execute("set transaction read only")
+        yield Emit("out", event.stream, 1)
+
+    held = partition(handler)
+    await held.new_sql_run(url)
+    held.log.append("a", 1)
+    held.start()
+    with pytest.raises(DatabaseAway, match="read-only"):
+        await held.until(lambda: held.runner.core.position == 1)
+    await held.runner.stop(1)
+    only_reads = False
+    await held.new_sql_run(url)
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    await held.runner.stop(1)
+    assert held.out("out") == [1]
