@@ -109,13 +109,14 @@ class _RunBroker:
 def pytest_configure(config: pytest.Config) -> None:
     # For all processes that tests start: a third less of CPU until Spark has said its first word.
     os.environ.update(quick_spark.environment())
-    broker_config.JVM_OPTIONS += quick_spark.JVM
     os.environ["PYTHONFAULTHANDLER"] = "1"  # see soak.ended
     if getattr(config.option, "numprocesses", None) and "not integration" not in (
         config.option.markexpr
     ):
         config.stash[_run_broker] = _RunBroker()
         os.environ[_ADDRESS] = config.stash[_run_broker].address
+    # Not for the run's broker, which lives long enough for the better compiler.
+    broker_config.JVM_OPTIONS += quick_spark.JVM
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

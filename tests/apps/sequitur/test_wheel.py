@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from importlib.metadata import Distribution, distribution
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -68,10 +69,18 @@ def place(distributions: Iterable[Distribution], environment: Path) -> None:
                 target.write_bytes(content.replace(sys.executable.encode(), own))
                 shutil.copymode(source, target)
             elif not target.exists():
-                try:
-                    target.hardlink_to(source)
-                except OSError:  # on another file system
-                    shutil.copy2(source, target)
+                _link(source, target)
+                compiled = Path(cache_from_source(source))
+                if source.suffix == ".py" and compiled.is_file():
+                    _link(compiled, Path(cache_from_source(target)))
+
+
+def _link(source: Path, target: Path) -> None:
+    target.parent.mkdir(exist_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:  # on another file system
+        shutil.copy2(source, target)
 
 
 @pytest.fixture(scope="module")

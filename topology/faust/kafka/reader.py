@@ -1,5 +1,6 @@
 """A consumer without a group: it reads the partitions it is sent to, from where it is told."""
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,6 +15,10 @@ FETCH_WAIT = 10
 """Milliseconds that the broker holds a fetch back when it has nothing. A reader of committed
 records waits for all of it even if a transaction ends meanwhile: the broker does not wake it then.
 """
+QUIET = 1.0
+"""Seconds without a record after which the broker holds fetches back for longer."""
+QUIET_WAIT = 100
+"""Milliseconds then: by so much may the next record be late, and an idle worker takes a tenth."""
 USUAL = 4000
 """The most records that a fetch brings, where nobody asks for more."""
 
@@ -21,7 +26,7 @@ USUAL = 4000
 class Reader:
     """Reads partitions side by side; those that nobody has sent it to bring nothing.
 
-    wait: milliseconds that the broker holds a fetch back when it has nothing.
+    wait: milliseconds that the broker holds a fetch back when it has nothing; see `QUIET`.
     """
 
     def __init__(self, app: Any, settings: Settings, wait: int = FETCH_WAIT) -> None:
@@ -29,6 +34,7 @@ class Reader:
         self._wait = wait
         self._settings = settings
         self._started: AIOKafkaConsumer | None = None
+        self._last_record = time.monotonic()
 
     async def start(self) -> None:
         """Connect, if that was not done before."""
@@ -78,6 +84,12 @@ class Reader:
             max_records=min(most, self._settings.batch),
         )
         records: Sequence[Message] = found.get(partition, ())
+        now = time.monotonic()
+        if records:
+            self._last_record = now
+        quiet = now - self._last_record > QUIET
+        fetcher = self._consumer._fetcher
+        fetcher._fetch_max_wait_ms = max(self._wait, QUIET_WAIT) if quiet else self._wait
         return records
 
     async def position(self, partition: TopicPartition) -> int:

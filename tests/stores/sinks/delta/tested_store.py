@@ -13,6 +13,7 @@ from stores.sinks.contract import ORDERS, TOPIC, Rows, delete, order, upsert, va
 from stores.sinks.contract.store import StoreUnderTest
 from stores.sinks.delta.catalog import folder_name
 from stores.sinks.delta.sink import DeltaSink
+from tests.stores.sinks.delta.table_log import actions, plain_rows
 from topology.model.table import Table
 
 
@@ -44,16 +45,23 @@ class DeltaStore(StoreUnderTest):
         self.folder = self.tmp / f"read store {self.turn}"
 
     def rows(self, table: str) -> Rows:
-        frame = self.read(folder_name(table))
+        folder = self.folder / folder_name(table)
+        if not any(folder.glob("_delta_log/*.json")):
+            return {}
+        there, key = plain_rows(folder) or self._rows_by_spark(folder_name(table))
         found: Rows = {}
-        for row in frame.collect() if frame is not None else ():
-            values = dict(zip(frame.columns, row, strict=True))
-            comments = {field.name: field.metadata.get("comment", "") for field in frame.schema}
-            keys = sorted((c, n) for n, c in comments.items() if c.startswith("primary key"))
-            at = tuple(values.pop(name) for _, name in keys)
+        for values in there:
+            at = tuple(values.pop(name) for name in key)
             assert at not in found, f"row {at} is there twice"
             found[at] = {name: value for name, value in values.items() if value is not None}
         return found
+
+    def _rows_by_spark(self, folder: str) -> tuple[list[dict[str, Any]], list[str]]:
+        frame = self.read(folder)
+        comments = {field.name: field.metadata.get("comment", "") for field in frame.schema}
+        keys = sorted((c, n) for n, c in comments.items() if c.startswith("primary key"))
+        rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.collect()]
+        return rows, [name for _, name in keys]
 
     def dead(self) -> list[tuple[str, int, int, str, bytes | None]]:
         frame = self.read("_dead")
@@ -363,8 +371,8 @@ class DeltaOwn(DeltaStore):
 
     def written(self, table: str) -> list[str]:
         """By which statements a table was written, in order."""
-        history = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.folder}/{table}`")
-        done = [row.operation for row in history.orderBy("version").collect()]
+        log = actions(self.folder / table)
+        done = [action["operation"] for name, action in log if name == "commitInfo"]
         return [operation for operation in done if not operation.startswith(("CREATE", "ADD"))]
 
     def test_positions_that_are_sought_are_kept(self) -> None:

@@ -33,22 +33,22 @@ def run(soak: Soak, work: Workload, seed: int, harms: int, names: list[str]) -> 
 
 
 def test_exactly_once_over_kills_of_two_workers(soaks: Callable[..., Soak]) -> None:
-    soak, work = soaks(), workload(30_000, STREAMS, seed=1)
-    run(soak, work, 1, 10, ["a", "b"])
+    soak, work = soaks(), workload(20_000, STREAMS, seed=1)
+    run(soak, work, 1, 6, ["a", "b"])
     assert check(soak.broker, soak.prefix, work, soak.data("a")) == []
 
 
 def test_exactly_once_over_kills_of_a_single_worker(soaks: Callable[..., Soak]) -> None:
-    soak, work = soaks(), workload(25_000, STREAMS, seed=2)
-    run(soak, work, 2, 6, ["a"])
+    soak, work = soaks(), workload(12_000, STREAMS, seed=2)
+    run(soak, work, 2, 3, ["a"])
     assert check(soak.broker, soak.prefix, work, soak.data("a")) == []
 
 
 def test_at_least_once_over_kills_repeats_nothing_but_what_it_said(
     soaks: Callable[..., Soak],
 ) -> None:
-    soak, work = soaks(guarantee="at_least_once"), workload(25_000, STREAMS, seed=3)
-    run(soak, work, 3, 6, ["a", "b"])
+    soak, work = soaks(guarantee="at_least_once"), workload(15_000, STREAMS, seed=3)
+    run(soak, work, 3, 4, ["a", "b"])
     assert check(soak.broker, soak.prefix, work, soak.data("b"), once=False) == []
 
 
@@ -77,7 +77,7 @@ def test_views_with_workers_lose_and_repeat_nothing_over_kills_roll_backs_and_pa
 def test_a_worker_that_was_taken_for_dead_writes_nothing_when_it_wakes(
     soaks: Callable[..., Soak],
 ) -> None:
-    soak, work = soaks(), workload(30_000, STREAMS, seed=4)
+    soak, work = soaks(), workload(15_000, STREAMS, seed=4)
     soak.fill(work)
     soak.start("a")
     soak.ready("a")
