@@ -1,4 +1,4 @@
-"""A reader that hears nothing asks the broker less often, and at once again when something comes."""
+"""A reader that hears nothing asks the broker less often, and more again when something comes."""
 
 from collections.abc import Callable
 from typing import Any
