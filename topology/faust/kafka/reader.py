@@ -18,7 +18,8 @@ records waits for all of it even if a transaction ends meanwhile: the broker doe
 QUIET = 1.0
 """Seconds without a record after which the broker holds fetches back for longer."""
 QUIET_WAIT = 100
-"""Milliseconds then: by so much may the next record be late, and an idle worker takes a tenth."""
+"""Milliseconds then, a tenth of the requests. By so much may the next record be late, and one that
+comes while the fetch is under way that was asked for as that record came."""
 USUAL = 4000
 """The most records that a fetch brings, where nobody asks for more."""
 

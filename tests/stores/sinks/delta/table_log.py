@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 _PLAIN = {"long", "string", "double", "boolean"}
+_STORED = "delta.columnMapping.physicalName"
+"""What a column is called in the files, if not by its name."""
 
 
 def actions(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -22,8 +23,8 @@ def actions(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, action
 
 
-def plain_rows(folder: Path) -> tuple[list[dict[str, Any]], list[str]] | None:
-    """A table's rows, by column, and the columns of its key; None where it takes Spark to say."""
+def plain_rows(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]] | None:
+    """A table's rows, by column, and its columns' comments; None where it takes Spark to say."""
     files: dict[str, None] = {}
     fields: list[dict[str, Any]] = []
     for name, action in actions(folder):
@@ -36,20 +37,10 @@ def plain_rows(folder: Path) -> tuple[list[dict[str, Any]], list[str]] | None:
             fields = json.loads(action["schemaString"])["fields"]
     if any(field["type"] not in _PLAIN for field in fields):
         return None
-    stored = {_stored(field): field["name"] for field in fields}
+    stored = {f["metadata"].get(_STORED, f["name"]): f["name"] for f in fields}
     rows = [
         {stored[name]: value for name, value in row.items()}
         for file in files
-        for row in _table(folder / file).to_pylist()
+        for row in pq.ParquetFile(folder / file).read().to_pylist()
     ]
-    keys = [(f["metadata"].get("comment", ""), f["name"]) for f in fields]
-    return rows, [name for said, name in sorted(keys) if said.startswith("primary key")]
-
-
-def _stored(field: dict[str, Any]) -> str:
-    """What a column is called in the files."""
-    return str(field["metadata"].get("delta.columnMapping.physicalName", field["name"]))
-
-
-def _table(file: Path) -> pa.Table:
-    return pq.ParquetFile(file).read()
+    return rows, {f["name"]: f["metadata"].get("comment", "") for f in fields}

@@ -4,8 +4,11 @@ A batch takes Spark a second or two, so the whole contract is in `whole_delta_si
 by its name: python -m pytest tests/stores/sinks/delta/whole_contract.py
 """
 
+from typing import Any
+
 import pytest
 
+from stores.sinks.contract import TOPIC, delete, upsert, value
 from stores.sinks.contract.crashes import CrashingStore
 from stores.sinks.contract.dead import DeadContract
 from stores.sinks.contract.epochs import EpochsContract
@@ -17,6 +20,7 @@ from stores.sinks.contract.tables import TablesContract
 from stores.sinks.contract.types import TypesContract
 from stores.sinks.delta.catalog import folder_name, table_name
 from tests.stores.sinks.compared import ComparedContract
+from tests.stores.sinks.delta.table_log import plain_rows
 from tests.stores.sinks.delta.tested_store import DeltaOwn, DeltaStore
 
 pytestmark = pytest.mark.integration
@@ -78,6 +82,19 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     test_progress_is_noted = DeltaOwn.test_progress_is_noted_until_there_is_enough_of_it
     test_a_batch_that_changes_no_row = DeltaOwn.test_a_batch_that_changes_no_row_counts
 
+    def test_spark_says_the_same_of_a_table_as_its_log(self) -> None:
+        """By which the other tests read rows."""
+        odd = dict.fromkeys(ODD_NAMES, "v")
+        rows = [upsert("odd", {"id": number}, **odd) for number in range(3)]
+        self.apply((TOPIC, 0, 0, value("a", 1, *rows)))
+        change = upsert("odd", {"id": 1}, later=1), delete("odd", {"id": 2})
+        self.apply((TOPIC, 0, 1, value("a", 2, *change)))
+        assert (found := plain_rows(self.folder / "odd")) is not None
+        there, comments = self.rows_by_spark("odd")
+        assert found[1] == comments
+        assert sorted(map(_given, found[0])) == sorted(map(_given, there))
+        assert self.rows("odd") == {(0,): odd, (1,): {**odd, "later": 1}}
+
     def test_a_crash_before_the_last_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.write_progress(monkeypatch)
         self.crash_at_any_step("before", monkeypatch)
@@ -91,6 +108,10 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     def test_a_switch_that_was_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The live table is kept as the old one already, and is to stay that one.
         self.cut_a_switch_off(1, monkeypatch)
+
+
+def _given(row: dict[str, Any]) -> str:
+    return repr(sorted((name, value) for name, value in row.items() if value is not None))
 
 
 @pytest.mark.parametrize("name", [*ODD_NAMES, "a___b", "_x_", "@20", "\x01", "____"])

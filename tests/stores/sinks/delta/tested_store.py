@@ -48,20 +48,20 @@ class DeltaStore(StoreUnderTest):
         folder = self.folder / folder_name(table)
         if not any(folder.glob("_delta_log/*.json")):
             return {}
-        there, key = plain_rows(folder) or self._rows_by_spark(folder_name(table))
+        there, comments = plain_rows(folder) or self.rows_by_spark(table)
+        keys = sorted((c, n) for n, c in comments.items() if c.startswith("primary key"))
         found: Rows = {}
         for values in there:
-            at = tuple(values.pop(name) for name in key)
+            at = tuple(values.pop(name) for _, name in keys)
             assert at not in found, f"row {at} is there twice"
             found[at] = {name: value for name, value in values.items() if value is not None}
         return found
 
-    def _rows_by_spark(self, folder: str) -> tuple[list[dict[str, Any]], list[str]]:
-        frame = self.read(folder)
-        comments = {field.name: field.metadata.get("comment", "") for field in frame.schema}
-        keys = sorted((c, n) for n, c in comments.items() if c.startswith("primary key"))
+    def rows_by_spark(self, table: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        """See `plain_rows`."""
+        frame = self.read(folder_name(table))
         rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.collect()]
-        return rows, [name for _, name in keys]
+        return rows, {field.name: field.metadata.get("comment", "") for field in frame.schema}
 
     def dead(self) -> list[tuple[str, int, int, str, bytes | None]]:
         frame = self.read("_dead")
