@@ -13,6 +13,7 @@ from typing import Any
 
 from sequitur.cli.main import main
 from stores.sinks.delta.sink import DeltaSink
+from stores.sinks.sql import postgres
 from stores.sinks.sql.postgres_staging import PostgresTransaction
 from stores.sinks.sql.sink import SqlSink
 from stores.sinks.sql.transaction import SqlTransaction
@@ -27,8 +28,8 @@ SQL_STEPS = (
     "save_batch",
     "apply",
 )
-STAGED_STEPS = ("write_staged", "save_positions", "save_dead", "save_batch", "drop_stages")
-"""Of a batch that executors have folded."""
+STAGED_STEPS = ("write_staged", "save_positions", "save_dead", "save_batch", "drop_left")
+"""Of a batch that executors have folded; the last one is not of its transaction."""
 DELTA_STEPS = ("_make_tables", "_begin", "_write_rows", "_save_dead", "_save_progress", "apply")
 
 
@@ -53,7 +54,8 @@ if __name__ == "__main__":
     for owner, steps in (
         (SqlTransaction, SQL_STEPS[:-1]),
         (SqlSink, SQL_STEPS[-1:]),
-        (PostgresTransaction, STAGED_STEPS),
+        (PostgresTransaction, STAGED_STEPS[:-1]),
+        (postgres, STAGED_STEPS[-1:]),
         (DeltaSink, DELTA_STEPS),
     ):
         if name in steps:

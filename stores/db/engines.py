@@ -7,11 +7,16 @@ from typing import Any
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
-from stores.db.urls import UrlError, read_url, require, without_password
+from stores.db.urls import KEPT_ALIVE, UrlError, read_url, require, without_password
 
 BUSY = 30.0
 """Seconds that a writer of an SQLite file waits for another one."""
-_CONNECT = {"connect_timeout": "5", "tcp_user_timeout": "20000", "application_name": "sequitur"}
+_CONNECT = {
+    "connect_timeout": "5",
+    "tcp_user_timeout": "20000",
+    "application_name": "sequitur",
+    **KEPT_ALIVE,
+}
 
 
 def parsed_url(url: str) -> URL:

@@ -28,6 +28,7 @@ _HARMLESS = {
         (
             *("host", "hostaddr", "port", "dbname", "db", "service", "sslmode", "sslrootcert"),
             *("application_name", "connect_timeout", "tcp_user_timeout", "target_session_attrs"),
+            *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"),
             *("channel_binding", "gssencmode", "client_encoding", "timeout", "mode"),
         ),
         re.compile(r"[\w./,:%-]*"),
@@ -35,6 +36,8 @@ _HARMLESS = {
     "options": re.compile(r"-c(?:%20|\+| )?search_path(?:=|%3[Dd])[\w,]*"),
 }
 """What may be shown of a query, with what it looks like then. Everything else may be a secret."""
+KEPT_ALIVE = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3"}
+"""Of PostgreSQL: a server that is gone without a word is missed while a statement waits for it."""
 
 
 class UrlError(ValueError):

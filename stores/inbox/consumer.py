@@ -50,6 +50,7 @@ def run_consumer(
             stopped.wait(AWAY)
         except Exception:
             logger.exception("inbox %s: a message failed", inbox.name)
+            stopped.wait(nap)
     return done
 
 

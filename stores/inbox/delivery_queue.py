@@ -95,8 +95,9 @@ class DeliveryQueue:
     def recover(self, connection: Connection) -> int:
         """Bring forward what is due later than it can be, since the clock was set back meanwhile.
 
-        What can be delivered is due from when it came; only what has failed is due later, and not
-        by more than its backoff. Returns how many streams that were; a transaction of its own.
+        What can be delivered is due from when it came, or is now, if others went first; only what
+        has failed is due later, and not by more than its backoff. Returns how many streams that
+        were; a transaction of its own.
         """
         last = min(self.backoff * 2.0 ** min(self.attempts - 1, 60), LONGEST)
         beyond = STREAMS.c.due > Now() + round(last * 1000)
@@ -166,12 +167,7 @@ class DeliveryQueue:
         row = connection.execute(
             select(DELIVERIES.c.attempts).where(DELIVERIES.c.stream_id == of).with_for_update()
         ).scalar_one()
-        still = select(MESSAGES.c.sequence).where(
-            MESSAGES.c.stream_id == of,
-            MESSAGES.c.epoch == head[0],
-            MESSAGES.c.sequence == head[1],
-        )
-        if connection.execute(still).first() is None:
+        if connection.execute(_still(of, head)).first() is None:
             return  # another consumer has delivered it meanwhile
         attempts = row + 1
         connection.execute(
@@ -183,6 +179,19 @@ class DeliveryQueue:
             values = {"due": Now() + round(wait * 1000)}
         stream = update(STREAMS).where(STREAMS.c.id == of, STREAMS.c.parked.is_(None))
         connection.execute(stream.values(**values))
+
+    def later(self, connection: Connection, delivery: Delivery) -> None:
+        """Let other streams go first, as a delivery failed by no fault of its one message.
+
+        It waits for nobody: what somebody else has locked by now stays as it is.
+        """
+        begin_writing(connection)
+        ((of, head),) = delivery.heads.items()
+        free = select(STREAMS.c.id).where(STREAMS.c.id == of, STREAMS.c.due.is_not(None))
+        free = free.where(exists(_still(of, head))).with_for_update(skip_locked=True)
+        for id in connection.execute(free).scalars().all():
+            again = update(STREAMS).where(STREAMS.c.id == id)
+            connection.execute(again.values(due=Now() + round(min(self.backoff, LONGEST) * 1000)))
 
 
 class _Statements(NamedTuple):
@@ -234,6 +243,13 @@ def _statements(dialect: str) -> _Statements:
     due = case((~more, None), (STREAMS.c.due > Now(), STREAMS.c.due), else_=Now())
     settle = update(STREAMS).where(among(STREAMS.c.id), STREAMS.c.parked.is_(None))
     return _Statements(lock, heads, hold, settle.values(due=due))
+
+
+def _still(of: int, head: tuple[int, int]) -> Select[tuple[int]]:
+    """The first message of a delivery, if it is there still."""
+    columns, (epoch, sequence) = MESSAGES.c, head
+    found = select(columns.sequence).where(columns.stream_id == of)
+    return found.where(columns.epoch == epoch, columns.sequence == sequence)
 
 
 def _is_void(row: tuple[int, Message]) -> bool:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from stores.db.data_errors import is_passing
 from stores.inbox.delivery_queue import Delivery
 from stores.inbox.message import InboxError
 from stores.message import Message
@@ -121,24 +122,24 @@ def deliver(
 def _failed(
     inbox: "Inbox", source: TransactionSource[object], delivery: Delivery, error: Exception
 ) -> None:
-    if len(delivery.messages) > 1:
+    if len(delivery.messages) > 1 or len(delivery.heads) > 1:
         inbox.deliver_singly(len(delivery.messages))
-        return
-    if not caused_by_message(error):
         return
     # Where the database is away it cannot be noted, and nothing is lost by that.
     with suppress(SQLAlchemyError), source.after_rollback() as connection:
-        inbox.queue.failed(connection, delivery, f"{type(error).__name__}: {error}")
+        if caused_by_message(error):
+            inbox.queue.failed(connection, delivery, f"{type(error).__name__}: {error}")
+        else:
+            inbox.queue.later(connection, delivery)
 
 
 def caused_by_message(error: Exception) -> bool:
     """Whether the message itself caused the failure.
 
-    What the database says of the data counts, deferred constraints too. That the database is away,
-    that transactions got in each other's way, and how the caller used the connection do not.
+    What the database says of the data or of a statement counts, deferred constraints too. That the
+    database is away, that transactions got in each other's way, and how the caller used the
+    connection do not.
     """
     if isinstance(error, DBAPIError):
-        return isinstance(error, IntegrityError) or not (
-            error.connection_invalidated or type(error).__name__ in ("OperationalError",)
-        )
+        return not is_passing(error)
     return not isinstance(error, InboxError | TwoPhaseError)

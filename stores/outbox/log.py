@@ -5,7 +5,7 @@ reader reads what is committed, passes it on and acknowledges it, which deletes 
 number of producers, and one reader at a time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import islice
 
@@ -16,7 +16,7 @@ from stores.message import Message
 from stores.outbox.append_statements import MANY
 from stores.outbox.message import MAX_CONTENT, START, Page, Position
 from stores.outbox.ranges import SequenceRange, classify
-from stores.outbox.read_statements import ReadStatements
+from stores.outbox.read_statements import ReadStatements, among, chosen
 from stores.outbox.tables import MessageTables
 from stores.outbox.tombstones import Tombstones
 from topology.model.printable import printable
@@ -101,6 +101,18 @@ class MessageLog:
         values = {"topic": topic, "stream": stream, "after": after, "limit": limit}
         return self._of(connection).reading.stream(connection, values)
 
+    def read_ids(self, connection: Connection, ids: Sequence[int]) -> tuple[Message, ...]:
+        """Read messages again that a page had, as they are now, by id.
+
+        Args:
+            connection: to the log's database.
+            ids: the messages' ids.
+
+        Returns:
+            Those that are still there.
+        """
+        return self._of(connection).reading.ids(connection, ids)
+
     def acknowledge(self, connection: Connection, page: Page) -> int:
         """Delete the messages of a page that are passed on.
 
@@ -128,8 +140,7 @@ class MessageLog:
         rest, deleted = iter(ids), 0
         statement = self._of(connection).delete
         while some := list(islice(rest, MANY)):
-            listed = some if connection.dialect.name == "postgresql" else str(some)
-            deleted += connection.execute(statement.clause, {"ids": listed}).rowcount
+            deleted += connection.execute(statement.clause, chosen(connection, some)).rowcount
         return deleted
 
     # What is known of a stream
@@ -209,9 +220,5 @@ class _Parts:
         self.tables = tables
         self.reading = ReadStatements(tables, dialect)
         self.voids = Tombstones(tables, dialect)
-        ids = "ANY (CAST(:ids AS bigint[]))"
-        if dialect == "sqlite":
-            ids = "(SELECT value FROM json_each(:ids))"
-        operator = "=" if dialect == "postgresql" else "IN"
         messages = tables.sql(tables.messages)
-        self.delete = Statement(f"DELETE FROM {messages} WHERE id {operator} {ids}")
+        self.delete = Statement(f"DELETE FROM {messages} WHERE {among(dialect)}")

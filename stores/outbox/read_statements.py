@@ -25,6 +25,7 @@ SELECT {columns}{snapshot} FROM {messages} WHERE id > :id ORDER BY id LIMIT :lim
 _STREAM = """\
 SELECT {columns} FROM {messages}
 WHERE topic = :topic AND stream = :stream AND sequence > :after ORDER BY sequence LIMIT :limit"""
+_IDS = "SELECT {columns} FROM {messages} WHERE {among} ORDER BY id"
 
 _SNAPSHOT = ", CAST(pg_current_snapshot() AS text), FALSE"
 # `id + 0` keeps the planner from going through all ids, most of which may be of deleted messages.
@@ -57,6 +58,7 @@ class ReadStatements:
         self._page = Statement(_PAGE.format(**names, snapshot=snapshot))
         self._behind = Statement(_BEHIND.format(**names))
         self._stream = Statement(_STREAM.format(**names))
+        self._ids = Statement(_IDS.format(**names, among=among(dialect)))
 
     def after(self, connection: Connection, position: Position, limit: int) -> Page:
         """See `MessageLog.read_after`."""
@@ -97,6 +99,23 @@ class ReadStatements:
     def stream(self, connection: Connection, values: Mapping[str, Any]) -> tuple[Message, ...]:
         """See `MessageLog.read_stream`."""
         return _messages(connection.execute(self._stream.clause, values).all())
+
+    def ids(self, connection: Connection, ids: Sequence[int]) -> tuple[Message, ...]:
+        """See `MessageLog.read_ids`."""
+        return _messages(connection.execute(self._ids.clause, chosen(connection, ids)).all())
+
+
+def among(dialect: str) -> str:
+    """The condition that an id is one of those of `chosen`."""
+    if dialect == "sqlite":
+        return "id IN (SELECT value FROM json_each(:ids))"
+    return "id = ANY (CAST(:ids AS bigint[]))"
+
+
+def chosen(connection: Connection, ids: Sequence[int]) -> dict[str, Any]:
+    """The values of a statement with `among`."""
+    listed = list(ids)
+    return {"ids": listed if connection.dialect.name == "postgresql" else str(listed)}
 
 
 def _messages(rows: Iterable[Sequence[Any]]) -> tuple[Message, ...]:

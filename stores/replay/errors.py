@@ -14,4 +14,4 @@ class WrongState(ReplayError):
 
 
 class Busy(ReplayError):
-    """It cannot be done now, as too much is under way."""
+    """It cannot be done now, and can be later: try again."""

@@ -14,11 +14,11 @@ from stores.db.advisory_locks import AdvisoryLock
 from stores.db.dialect import begin_writing, insert
 from stores.db.missing_tables import add_missing_column, create_missing
 from stores.replay.conditions import matching, may_have
-from stores.replay.errors import ReplayError
+from stores.replay.errors import Busy, ReplayError
 from stores.replay.message import CapturedMessage, FieldKind
 from stores.replay.query import Query
 from stores.replay.query_limit import QueryLimit
-from stores.replay.retention import Hole, holes, note_lost, retain
+from stores.replay.retention import Hole, holes, messages_gone, note_lost, retain
 from stores.replay.tables import (
     END,
     METADATA,
@@ -267,6 +267,15 @@ class ReplayLog:
         with self.engine.connect() as connection:
             return holes(connection, query)
 
+    def messages_gone(self, query: Query) -> int:
+        """How many messages are gone of the topics and partitions that a query names.
+
+        Args:
+            query: its topics, partitions and `after` count.
+        """
+        with self.engine.connect() as connection:
+            return messages_gone(connection, query)
+
     def _declared(self, there: Sequence[Period]) -> dict[str, FieldKind]:
         kinds = dict[str, FieldKind]()
         for period in there:
@@ -300,10 +309,9 @@ class ReplayLog:
                 with limit.watching():
                     yield connection, found, fitted, limit
             except (OperationalError, ProgrammingError) as error:
-                gone = any(str(each.table.name) in str(error.orig) for each, _ in found)
-                if not gone:
+                if not any(str(each.table.name) in str(error.orig) for each, _ in found):
                     raise
-                raise ReplayError("retention took a part while it was read: ask again") from error
+                raise Busy("retention took a part while it was read; try again") from error
 
 
 def _size(message: CapturedMessage) -> int:

@@ -1,13 +1,17 @@
 """What is asked of a replay log: conditions, all of which must hold."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
+import orjson
+
 from stores.replay.errors import ReplayError
 from stores.replay.message import FieldKind, Value, kept_text
+from topology.model.printable import printable
 
 _MOST = 1_000
 """Values in one list."""
@@ -67,8 +71,10 @@ class Condition:
             return Condition(self.field, self.comparison, kept_text(str(self.value)) or "")
         try:
             return Condition(self.field, self.comparison, _number(self.value))
-        except ValueError:
-            raise ReplayError(f"{self.field!r} is a number, and {self.value!r} is none") from None
+        except (ValueError, OverflowError):
+            raise ReplayError(
+                f"{self.field!r} is a number, and {_said(self.value)} is none"
+            ) from None
 
 
 Offsets = Mapping[str, Mapping[int, tuple[int, int | None]]]
@@ -140,14 +146,27 @@ class Query:
             except (TypeError, ValueError, KeyError, AttributeError) as error:
                 if isinstance(error, ReplayError):
                     raise
-                raise ReplayError(f"{name}: {value!r} is not {_SHAPES[name]}") from None
+                raise ReplayError(f"{name}: {_said(value)} is not {_SHAPES[name]}") from None
         return cls(**made)
+
+    def stored(self) -> str:
+        """The query as JSON text that `from_json` reads. Raises ReplayError if it would not."""
+        try:
+            text = orjson.dumps(self.to_json())
+        except TypeError as error:
+            raise ReplayError(f"the query cannot be kept: {error}") from None
+        self.from_json(orjson.loads(text))
+        return text.decode()
+
+
+def _said(value: object) -> str:
+    return printable(repr(value), 200)
 
 
 def _number(value: Value) -> int | float:
     if isinstance(value, str):
         try:
-            return int(value)
+            value = int(value)
         except ValueError:
             value = float(value)
     if isinstance(value, bool) or value - value != 0:
@@ -210,8 +229,10 @@ def _conditions(value: object) -> tuple[Condition, ...]:
         raise ValueError(value)
     for each in given:
         name, comparison, right = _listed(each)
-        if not isinstance(right, str | int | float):
-            raise TypeError(value)
+        if isinstance(right, str):
+            right.encode()
+        elif not abs(right) < (2**63 if isinstance(right, int) else math.inf):  # nor is it NaN
+            raise ValueError(value)
         made.append(Condition(_text(name), Comparison(comparison), right))
     return tuple(made)
 
@@ -263,7 +284,7 @@ _SHAPES = {
     "streams": _LIST,
     "sequences": "[lowest, highest], either of which may be null",
     "where": f"a list of at most {CONDITIONS}: "
-    '[field, comparison, value], as in ["tail", "=", "N102UW"]',
+    '[field, comparison, value], as in ["tail", "=", "N102UW"], with numbers of at most 64 bits',
     "text": "a text",
     "offsets": "topic → partition → [first, behind the last or null]",
     "after": "an id of the log",

@@ -32,6 +32,7 @@ from stores.replay.errors import ReplayError, UnknownReplay, WrongState
 from stores.replay.message import kept_text
 from stores.replay.query import Query
 from stores.replay.replay_state import ReplayAction, ReplayState
+from stores.replay.replay_tables import readable
 from stores.replay.replays import ReplayRequest, Replays
 from stores.replay.retention import Hole
 from topology.model.names import checked_topic
@@ -53,7 +54,7 @@ RECOVERIES = Table(
     Column("closed", Text),
     Column("deleted", Integer, nullable=False, index=True),
 )
-_JSON = ("topics", "partitions", "awaited", "query")
+_JSON = ("topics", "partitions", "awaited")
 ROUTER = "router"
 """The way of a replay through the rules that the server has."""
 MOST_OPEN = 100
@@ -133,6 +134,7 @@ class Recoveries:
 
     def __init__(self, replays: Replays) -> None:
         self.replays, self.engine = replays, replays.engine
+        self._said = set[str]()
 
     def create(self) -> None:
         """Make the tables that are missing, those of replays too."""
@@ -169,10 +171,10 @@ class Recoveries:
         self._replay_of(made)  # raises for what is wrong in it
         self.replays.log.count(replace(query, through=0))
         row = {name: getattr(made, name) for name in RECOVERIES.c.keys()}  # noqa: SIM118
-        row |= {"query": query.to_json(), "created": Now(), "deleted": 0}
         row |= {
             name: orjson.dumps(row[name], default=dict, option=_KEYS).decode() for name in _JSON
         }
+        row |= {"query": query.stored(), "created": Now(), "deleted": 0}
         with self.engine.begin() as connection:
             begin_writing(connection)
             open_ = select(func.count()).where(RECOVERIES.c.closed.is_(None))
@@ -190,7 +192,8 @@ class Recoveries:
         """The newest ones, newest first."""
         asked = select(RECOVERIES).order_by(RECOVERIES.c.created.desc()).limit(limit)
         with self.engine.connect() as connection:
-            return [_recovery(row) for row in connection.execute(asked).mappings()]
+            rows = connection.execute(asked).mappings()
+            return [found for found, _ in readable(rows, _recovery, self._said)]
 
     def open(self) -> list[tuple[Recovery, bool]]:
         """Those whose topics may be there, and whether each has expired."""
@@ -200,7 +203,8 @@ class Recoveries:
         asked = select(RECOVERIES, expired).where(RECOVERIES.c.deleted == 0)
         with self.engine.connect() as connection:
             found = connection.execute(asked.order_by(RECOVERIES.c.created)).mappings().all()
-            return [(_recovery(row), bool(row["expired"])) for row in found]
+        known = readable(found, _recovery, self._said)
+        return [(recovery, bool(row["expired"])) for recovery, row in known]
 
     def waits_for(self, recovery: Recovery) -> list[tuple[str, int, int, int]]:
         """What is not captured yet: (topic, partition, how far it is, how far it has to be)."""
@@ -340,7 +344,7 @@ def _recovery(row: RowMapping) -> Recovery:
     given: dict[str, Any] = {each.name: row[each.name] for each in fields(Recovery)}
     for name in _JSON:
         given[name] = orjson.loads(given[name])
-    given["query"] = Query.from_json(given["query"])
+    given["query"] = Query.from_json(orjson.loads(given["query"]))
     for name in ("through_router", "deleted"):
         given[name] = bool(given[name])
     given["awaited"] = {

@@ -1,8 +1,9 @@
 """The tables of replays: what each is, what was done to it by whom, and what was refused."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, RowMapping, Table, Text
@@ -10,6 +11,8 @@ from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, RowMapping,
 from stores.replay.query import Query
 from stores.replay.replay_state import ReplayState
 
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
 METADATA = MetaData()
 REPLAYS = Table(
     "sequitur_replays",
@@ -112,7 +115,7 @@ class Done:
     reason: str
 
 
-_JSON = ("query", "holes", "targets", "ends", "sources")
+_JSON = ("holes", "targets", "ends", "sources")
 
 
 def replay_of(row: RowMapping) -> Replay:
@@ -120,16 +123,36 @@ def replay_of(row: RowMapping) -> Replay:
     given: dict[str, Any] = dict(row)
     for name in _JSON:
         given[name] = orjson.loads(given[name])
-    given["query"] = Query.from_json(given["query"])
+    given["query"] = Query.from_json(orjson.loads(given["query"]))
     given["holes"] = tuple(given["holes"])
     given["state"] = ReplayState(given["state"])
     return Replay(**given)
 
 
+def readable(
+    rows: Iterable[RowMapping], read: Callable[[RowMapping], T], said: set[str]
+) -> list[tuple[T, RowMapping]]:
+    """Rows and what they say, without those that cannot be read, which are logged once.
+
+    Args:
+        rows: with ids.
+        read: reads one.
+        said: the ids of those that were logged.
+    """
+    found = []
+    for row in rows:
+        try:
+            found.append((read(row), row))
+        except (ValueError, TypeError) as error:
+            if row["id"] not in said:
+                said.add(row["id"])
+                logger.error("%s is passed over: it cannot be read: %s", row["id"], error)
+    return found
+
+
 def row_of(replay: Replay) -> dict[str, Any]:
     """A replay as a row."""
     row = {name: getattr(replay, name) for name in REPLAYS.c.keys()}  # noqa: SIM118
-    row["query"] = replay.query.to_json()
     for name in _JSON:
         row[name] = orjson.dumps(row[name], default=dict).decode()
-    return row
+    return row | {"query": replay.query.stored()}

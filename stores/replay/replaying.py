@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.urls import said
 from stores.locks.lease import Lease, LeaseLost
-from stores.replay.errors import ReplayError, WrongState
+from stores.replay.errors import Busy, ReplayError, WrongState
 from stores.replay.log import Page
 from stores.replay.message import CapturedMessage
 from stores.replay.replay_state import ReplayAction, ReplayState
@@ -29,6 +30,7 @@ from stores.segments.day_marks import Partitioned
 from stores.segments.errors import DestinationDown, PublishRefused, StaleOwner
 from stores.segments.message import OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.transports.transport import Outbound
+from topology.model.ending import end_tasks
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
@@ -54,13 +56,13 @@ class _Run:
     """How far a run is.
 
     replay: as it was when SQL was last asked. position: the last id that is published. done:
-    messages up to there. holes: how many there were when all of the set was last seen to be there.
+    messages up to there. gone: how many were when all of the set was last seen to be there.
     """
 
     replay: Replay
     position: int
     done: int
-    holes: int | None = None
+    gone: int | None = None
 
 
 class Replaying:
@@ -91,6 +93,7 @@ class Replaying:
         self._ways: Mapping[str, Way] = {"direct": direct, **(ways or {})}
         self._lease = Lease(replays.engine, f"replay/{id}", holder, lease_seconds)
         self._page_size, self._epoch = page, 0
+        self._reading = ThreadPoolExecutor(1, "replay")
         self._rules: Ruled | None = None
         self._partitions: dict[str, int] = {}
         self._sources: dict[str, int] = {}
@@ -105,12 +108,14 @@ class Replaying:
         if epoch is None:
             return
         self._epoch = epoch
+        keeping = asyncio.create_task(self._keep())
         try:
             while await self._try():
                 await self._idle(_RETRY)
         except (LeaseLost, StaleOwner) as error:
             logger.warning("replay %s: %s", self.id, said(error))
         finally:
+            await end_tasks(keeping)
             if self._rules is not None:
                 self._rules.end(self.id)
                 self._rules = None
@@ -118,11 +123,18 @@ class Replaying:
             with suppress(SQLAlchemyError):
                 await asyncio.to_thread(self._lease.release, self._epoch)
 
+    async def _keep(self) -> None:
+        """Renew the lease while a page, or what comes before the first one, takes long."""
+        while True:
+            await asyncio.sleep(self._lease.seconds / 4)
+            with suppress(LeaseLost, SQLAlchemyError):  # the run learns of it
+                await asyncio.to_thread(self._lease.renew, self._epoch)
+
     async def _try(self) -> bool:
         """Run; returns whether to try again."""
         try:
             await self._run()
-        except (DestinationDown, SQLAlchemyError) as error:
+        except (DestinationDown, SQLAlchemyError, Busy) as error:
             logger.warning("replay %s is tried again: %s", self.id, said(error))
             await self._outbound.stop()
             return True
@@ -155,7 +167,7 @@ class Replaying:
             self._rules = way
         while run.replay.state is ReplayState.RUNNING:
             began = time.monotonic()
-            page = await asyncio.to_thread(self._next, run)
+            page = await asyncio.get_running_loop().run_in_executor(self._reading, self._next, run)
             await self._publish(run, page)
             if page.after is None:
                 break
@@ -170,12 +182,12 @@ class Replaying:
         rate = run.replay.rate
         size = self._page_size if rate is None else max(1, min(self._page_size, int(rate / 4)))
         page = self._replays.log.page(left, size)
-        holes = len(self._replays.log.holes(run.replay.query))
-        if holes != run.holes:
+        gone = self._replays.log.messages_gone(run.replay.query)
+        if gone != run.gone:
             there = run.done + self._replays.log.count(left)
             if there != run.replay.count:
                 raise self._gone(run, run.replay.count - there)
-            run.holes = holes
+            run.gone = gone
         return page
 
     def _gone(self, run: _Run, missing: int) -> ReplayError:

@@ -12,7 +12,7 @@ from stores.db.advisory_locks import AdvisoryLock
 from stores.db.clock import Now
 from stores.db.dialect import begin_writing, insert
 from stores.db.missing_tables import add_missing_column, create_missing
-from stores.replay.errors import ReplayError, UnknownReplay
+from stores.replay.errors import Busy, ReplayError, UnknownReplay
 from stores.replay.log import ReplayLog
 from stores.replay.message import kept_text
 from stores.replay.query import Query
@@ -24,6 +24,7 @@ from stores.replay.replay_tables import (
     REPLAYS,
     Done,
     Replay,
+    readable,
     replay_of,
     row_of,
 )
@@ -89,6 +90,7 @@ class Replays:
 
     def __init__(self, log: ReplayLog) -> None:
         self.log, self.engine = log, log.engine
+        self._said = set[str]()
 
     def create(self) -> None:
         """Make the tables that are missing, those of the log too."""
@@ -145,8 +147,9 @@ class Replays:
         with self.engine.begin() as connection:
             begin_writing(connection)
             open_ = select(func.count()).where(REPLAYS.c.state.not_in(_ENDED))
-            if connection.execute(open_).scalar_one() >= MOST_OPEN:
-                raise ReplayError(f"{MOST_OPEN} replays have not ended: cancel some")
+            # Recoveries, which name an id, have a limit of their own.
+            if id is None and connection.execute(open_).scalar_one() >= MOST_OPEN:
+                raise Busy(f"{MOST_OPEN} replays have not ended: cancel some")
             line = insert(connection, REPLAYS).values(row_of(made) | {"created": Now()})
             made_now = line.on_conflict_do_nothing().returning(REPLAYS.c.id)
             if connection.execute(made_now).scalar_one_or_none() is not None:
@@ -169,7 +172,8 @@ class Replays:
         if state is not None:
             asked = asked.where(REPLAYS.c.state == state.value)
         with self.engine.connect() as connection:
-            return [replay_of(row) for row in connection.execute(asked).mappings()]
+            rows = connection.execute(asked).mappings()
+            return [found for found, _ in readable(rows, replay_of, self._said)]
 
     def running(self) -> list[str]:
         """The ids of all that run."""

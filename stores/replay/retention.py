@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, case, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, case, delete, func, select, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.schema import DropTable
 
@@ -93,13 +93,20 @@ def holes(connection: Connection, query: Query) -> list[Hole]:
         query: its topics, partitions, offsets and `after` count.
     """
     names = ("topic", "partition", "first_offset", "last_offset", "messages", "last_id")
-    asked = select(*(GONE.c[name] for name in names))
-    if query.through is not None:  # what was lost behind it was never among what is asked for
-        asked = asked.where((GONE.c.period > 0) | (GONE.c.last_id <= query.through))
-    # What never was in the log is behind its last id.
-    asked = asked.where(GONE.c.last_id + case((GONE.c.period > 0, 0), else_=1) > query.after)
+    asked = select(*(GONE.c[name] for name in names)).where(*_about(query))
     asked = asked.order_by(GONE.c.topic, GONE.c.partition, GONE.c.first_offset)
     return [each for row in connection.execute(asked) if _meets(each := Hole(*row), query)]
+
+
+def messages_gone(connection: Connection, query: Query) -> int:
+    """How many messages are gone of the topics and partitions that a query names.
+
+    Args:
+        connection: to read by.
+        query: its topics, partitions and `after` count.
+    """
+    asked = select(func.coalesce(func.sum(GONE.c.messages), 0)).where(*_about(query))
+    return int(connection.execute(asked).scalar_one())
 
 
 def note_lost(
@@ -141,8 +148,7 @@ def _drop(engine: Engine, period: Period, found: list[Hole], now: int) -> bool:
             if connection.execute(mine).rowcount != 1:
                 return False
             for each in found:
-                row = (period.number, each.topic, each.partition, each.first, each.last)
-                connection.execute(GONE.insert().values((*row, each.messages, each.last_id, now)))
+                _note_hole(connection, period.number, each, now)
             for table in (TOTALS, *TALLIES.values()):
                 connection.execute(delete(table).filter_by(period=period.number))
             connection.execute(DropTable(period.table))
@@ -155,11 +161,34 @@ def _drop(engine: Engine, period: Period, found: list[Hole], now: int) -> bool:
     return True
 
 
+def _note_hole(connection: Connection, period: int, hole: Hole, now: int) -> None:
+    """Keep a hole, as a part of the last one before it: periods go in order, so both touch."""
+    same = {"topic": hole.topic, "partition": hole.partition}
+    asked = select(GONE).filter_by(**same).where(GONE.c.period > 0)
+    last = connection.execute(asked.order_by(GONE.c.period.desc()).limit(1)).one_or_none()
+    new = {"period": period, "last_offset": hole.last, "last_id": hole.last_id, "at": now}
+    if last is not None and last.last_offset < hole.first:  # else the topic was made again
+        mine = update(GONE).filter_by(**same, period=last.period)
+        connection.execute(mine.values(**new, messages=last.messages + hole.messages))
+    else:
+        row = {**same, **new, "first_offset": hole.first, "messages": hole.messages}
+        connection.execute(GONE.insert().values(row))
+
+
+def _about(query: Query) -> list[ColumnElement[bool]]:
+    of = GONE.c
+    # What never was in the log is behind its last id.
+    found = [of.last_id + case((of.period > 0, 0), else_=1) > query.after]
+    if query.topics:
+        found.append(of.topic.in_(query.topics))
+    if query.partitions:
+        found.append(of.partition.in_(query.partitions))
+    if query.through is not None:  # what was lost behind it was never among what is asked for
+        found.append((of.period > 0) | (of.last_id <= query.through))
+    return found
+
+
 def _meets(hole: Hole, query: Query) -> bool:
-    if query.topics and hole.topic not in query.topics:
-        return False
-    if query.partitions and hole.partition not in query.partitions:
-        return False
     if hole.topic not in query.offsets:
         return True
     low, high = query.offsets[hole.topic].get(hole.partition, (0, 0))

@@ -133,7 +133,9 @@ class SegmentConsumer(OwnedWork):
                 days.hold(reached, positions)
             await self.intake.inbound.acknowledge(positions)
             if self._ids is not None and getattr(self.intake.inbound, "final", False):
-                await asyncio.to_thread(self._ids.forget, owner, writer.topic)
+                site, window = self.intake.site, self.intake.window
+                read = [identify(each, site, window).id for each in messages]
+                await asyncio.to_thread(self._ids.forget, owner, read)
         return went + (polled if positions else 0)
 
     async def _disconnect(self) -> None:

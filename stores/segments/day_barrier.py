@@ -117,9 +117,10 @@ class DayBarrier:
         """
         if not self._held:
             return True
-        day, _ = next(iter(self._held.values()))
+        number, (day, _) = next(iter(self._held.items()))
         state = await asyncio.to_thread(self._days.state)
-        if state.last is not None and state.last >= day:
+        withdrawn = state.reached.get((self._topic, number)) != day
+        if withdrawn or (state.last is not None and state.last >= day):
             held, self._held = self._held, {}
             if isinstance(self._inbound, Holding):
                 for number in held:

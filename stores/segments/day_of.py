@@ -36,7 +36,8 @@ def day_of(message: InboundMessage) -> str | None:
         found = orjson.loads(message.value or b"")
     except orjson.JSONDecodeError:
         return None
-    return str(found[DAY]) if len(found) == 1 else None
+    day = found[DAY] if len(found) == 1 else None
+    return day if isinstance(day, str) else None
 
 
 def end_of_day(transport: str, day: str) -> OutboundMessage:

@@ -4,8 +4,11 @@ A day is open from when the first partition has its end until all of them have, 
 too: behind it in each of them is what belongs to the next day.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 from enum import Enum
 
 from sqlalchemy import (
@@ -22,6 +25,7 @@ from sqlalchemy import (
     update,
 )
 
+from stores.db.clock import Now
 from stores.db.dialect import begin_writing, insert
 from stores.segments.day_of import DAY_ID
 from stores.segments.errors import SegmentError
@@ -57,6 +61,17 @@ PLACES = Table(
 """Where the end of a day is in the segments of each pair."""
 
 
+WITHDRAWN = Table(
+    "sequitur_withdrawn_days",
+    METADATA,
+    Column("router", Text, primary_key=True),
+    Column("day", Text, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+_YEAR = timedelta(days=366)
+
+
 @dataclass(frozen=True, slots=True)
 class DayState:
     """What the partitions of a router have reached.
@@ -67,6 +82,7 @@ class DayState:
         last: the last day that ended.
         reached: (topic, partition) → the last day whose end it had, "" before the first one.
         written: topics in whose segments the open day has ended.
+        withdrawn: days whose ends are no longer taken.
     """
 
     topics: frozenset[str]
@@ -74,17 +90,36 @@ class DayState:
     last: str | None = None
     reached: Mapping[tuple[str, int], str] = field(default_factory=dict)
     written: frozenset[str] = frozenset()
+    withdrawn: frozenset[str] = frozenset()
 
     def refusal(self, topic: str, partition: int, day: str) -> str | None:
         """Why the end of a day is out of sequence; "" for a repetition, None if it is right."""
         if not DAY_ID.fullmatch(day):
             return "the id of a day has 1 to 64 of A-Z a-z 0-9 _ . : -"
+        if day in self.withdrawn:
+            return f"the end of {day} was withdrawn"
         if day in (self.last, self.reached.get((topic, partition))):
             return ""
         if self.last is not None and day < self.last:
             return f"the end of {day} comes after that of {self.last}; days' ids are in order"
         if self.open not in (None, day):
             return f"the end of {day} comes while {self.open} has not ended in all partitions"
+        return None
+
+    def doubt(self, day: str) -> str | None:
+        """Why a day may be mistyped, by the open day, or else the last one."""
+        known = self.open or self.last
+        if day in self.withdrawn:
+            return f"{day} was withdrawn"
+        if known is None or day in (self.open, self.last):
+            return None
+        if day < known:
+            return f"{day} is before {known}"
+        if _shape(day) != _shape(known):
+            return f"{day} is not written as {known} is"
+        with suppress(ValueError):
+            if date.fromisoformat(day) - date.fromisoformat(known) > _YEAR:
+                return f"{day} is more than a year behind {known}"
         return None
 
     def after(self, topic: str, partition: int, day: str) -> "DayState":
@@ -152,13 +187,14 @@ class Days:
             open_, last = (day.open_day, day.last_day) if day else (None, None)
             reached = {(r.topic, r.partition): r.day for r in rows if r.topic in self._topics}
             written = frozenset(topic for topic, of in places if of == open_)
-            return DayState(self._topics, open_, last, reached, written)
+            gone = connection.execute(select(WITHDRAWN.c.day).filter_by(**mine)).scalars()
+            return DayState(self._topics, open_, last, reached, written, frozenset(gone))
 
     def reach(self, connection: Connection, topic: str, reached: Mapping[int, str]) -> None:
         """Note that partitions have the end of a day, in the transaction that promises it.
 
         Raises:
-            SegmentError: another topic opened another day meanwhile; start over.
+            SegmentError: it was withdrawn meanwhile, or another day is open; start over.
         """
         for number, day in reached.items():
             opened = (
@@ -171,6 +207,9 @@ class Days:
                 raise SegmentError(f"{topic}/{number}: another day is open by now; start over")
             of = {"router": self._router, "topic": topic, "partition": number}
             connection.execute(update(REACHED).filter_by(**of).values(day=day))
+        gone = select(WITHDRAWN.c.day).filter_by(router=self._router)
+        if connection.execute(gone.where(WITHDRAWN.c.day.in_(reached.values()))).first():
+            raise SegmentError(f"{topic}: its day was withdrawn meanwhile; start over")
 
     def write(
         self, connection: Connection, day: str, places: Mapping[Pair, tuple[Place, int]]
@@ -181,10 +220,15 @@ class Days:
             connection: of the transaction that promises these places.
             day: which.
             places: pair → where its end begins, and the offset behind it.
+
+        Raises:
+            SegmentError: it was withdrawn meanwhile; start over.
         """
         mine = {"router": self._router}
         # First the line that all write, so that one of two topics sees the other's places.
-        connection.execute(update(DAYS).filter_by(**mine).values(open_day=day))
+        opened = update(DAYS).filter_by(**mine, open_day=day).values(open_day=day)
+        if connection.execute(opened).rowcount != 1:
+            raise SegmentError(f"{day} is no longer open; start over")
         for pair, (before, behind) in places.items():
             where = {"number": before.number, "before": before.offset, "behind": behind}
             connection.execute(PLACES.insert().values(**mine, **pair._asdict(), day=day, **where))
@@ -229,6 +273,53 @@ class Days:
                     return Passing.WAITS
         return Passing.LEADS if leads else Passing.FOLLOWS
 
+    def withdraw(self, day: str, reason: str) -> None:
+        """Take an end back: of the open day, or of the last one, once it is published everywhere.
+
+        Its partitions go on, its end is refused wherever it comes from now on, and any day may be
+        the next one.
+
+        Args:
+            day: which.
+            reason: why, which is kept in SQL.
+
+        Raises:
+            SegmentError: it is neither, or is on its way to the destinations.
+        """
+        mine = {"router": self._router}
+        with self._engine.begin() as connection:
+            begin_writing(connection)
+            # First the line that all write, see `write`.
+            connection.execute(update(DAYS).filter_by(**mine).values(router=self._router))
+            row = connection.execute(select(DAYS).filter_by(**mine)).one_or_none()
+            open_, last = (row.open_day, row.last_day) if row else (None, None)
+            if day not in (open_, last):
+                raise SegmentError(
+                    f"{day} can not be withdrawn: the open day is {open_ or 'none'}, and the last "
+                    f"one {last or 'none'}"
+                )
+            places = connection.execute(select(PLACES).filter_by(**mine, day=day)).all()
+            if (day == open_ and places) or not all(
+                self._is_behind(connection, at.topic, at.transport, at.number, at.behind)
+                for at in places
+            ):
+                raise SegmentError(
+                    f"the end of {day} is on its way to the destinations; withdraw it once "
+                    "`sequitur route segments` has nothing to publish"
+                )
+            end = {"open_day": None} if day == open_ else {"last_day": None}
+            connection.execute(update(DAYS).filter_by(**mine).values(**end))
+            connection.execute(update(REACHED).filter_by(**mine, day=day).values(day=""))
+            connection.execute(delete(PLACES).filter_by(**mine, day=day))
+            now = connection.execute(select(Now())).scalar_one()
+            row_of = {**mine, "day": day, "at": now, "reason": reason}
+            connection.execute(WITHDRAWN.insert().values(**row_of))
+
+    def allow(self, day: str) -> None:
+        """Take the ends of a day again, if it was withdrawn."""
+        with self._engine.begin() as connection:
+            connection.execute(delete(WITHDRAWN).filter_by(router=self._router, day=day))
+
     def forget(self, pair: Pair, day: str) -> None:
         """Strike out the places of the days before one that all have passed."""
         of = {"router": self._router, "transport": pair.transport}
@@ -244,3 +335,7 @@ class Days:
             each.start_offset >= (offset if each.number == number else each.end_offset)
             for each in connection.execute(asked)
         )
+
+
+def _shape(day: str) -> str:
+    return re.sub("[A-Za-z]+", "a", re.sub("[0-9]", "0", day))

@@ -15,6 +15,7 @@ from stores.segments.parked_topic import ParkedTopic
 from stores.segments.parking import BEHIND
 from stores.segments.record import check_writable
 from stores.segments.transports.transport import Inbound, Recognising
+from topology.model.errors import described
 
 Route = Callable[[InboundMessage], Sequence[OutboundMessage]]
 """What a message becomes: the same each time that it is asked."""
@@ -168,7 +169,9 @@ class UnitIntake:
                 made = self._route(message) if instead is None else instead
                 outputs = self._checked(numbered(identity, made))
                 return Attempted(outputs, None if instead is None else why)
-            except Exception as error:
+            except BaseException as raised:
+                # A plain function cannot be cancelled: whatever it raises, the message fails.
+                error = raised if isinstance(raised, Exception) else RuntimeError(described(raised))
                 attempts, why = attempts + 1, error if instead is None else why
                 instead = self.failures.unroutable(message, error, attempts)
 

@@ -21,7 +21,8 @@ class DirectConsumer(OwnedWork):
     """Consumes one topic and publishes what comes of it, batch by batch.
 
     What is published and not yet stored as such when the process dies comes again, with its ids.
-    A message that a destination refuses goes to errors.
+    What a destination has is not published there again while another one is down, in whatever
+    batches it comes. A message that a destination refuses goes to errors.
 
     Args:
         intake: what is consumed, and what becomes of it.
@@ -59,6 +60,8 @@ class DirectConsumer(OwnedWork):
         for transport, outbound in self._outbounds.items():
             await outbound.start(Pair(topic, transport))
         await self._intake.start(self._ledger, owner)
+        positions = await asyncio.to_thread(self._ledger.positions, topic)
+        await asyncio.to_thread(self._forget, owner, positions)
 
     async def _work(self, owner: SegmentOwner, wait: float) -> int:
         messages = await self._intake.batch(wait)
@@ -78,8 +81,11 @@ class DirectConsumer(OwnedWork):
             positions = {message.partition: message.behind for message in messages}
             await asyncio.to_thread(self._ledger.advance, owner, {}, positions)
             await self._intake.inbound.acknowledge(positions)
-            await asyncio.to_thread(self._ids.forget, owner, self._intake.inbound.topic)
+            await asyncio.to_thread(self._forget, owner, positions)
         return len(messages)
+
+    def _forget(self, owner: SegmentOwner, positions: Mapping[int, int]) -> None:
+        self._ids.forget(owner, self._ids.passed(self._intake.inbound.topic, positions))
 
     async def _disconnect(self) -> None:
         await self._intake.inbound.stop()

@@ -1,6 +1,7 @@
-"""The ids of what one process has published and not yet acknowledged; or may be given again."""
+"""The ids of what is published, or consumed, and may be delivered again."""
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Column, Connection, Engine, MetaData, Table, Text, delete, select
@@ -20,10 +21,15 @@ IDS = Table(
     Column("passing", Text, index=True),
 )
 _MANY = 500
+_POSITION = re.compile(r".*/(\d+)/(\d+)/\d+", re.DOTALL)
+"""An id of what has a position: partition, offset, number of the output."""
 
 
 class KeptId(NamedTuple):
-    """An id, for how many seconds it is kept (None: ever), and whose positions pass it."""
+    """An id, for how many seconds it is kept (None: ever), and the topic that passes it.
+
+    What a topic has passed does not come again: its id is forgotten before its time.
+    """
 
     id: str
     seconds: float | None
@@ -83,8 +89,22 @@ class PublishedIds:
         if rows:
             connection.execute(insert(connection, IDS).on_conflict_do_nothing(), rows)
 
-    def forget(self, owner: SegmentOwner, topic: str) -> None:
-        """Forget ids of a topic which cannot come again, since SQL's positions are behind them."""
+    def passed(self, topic: str, positions: Mapping[int, int]) -> list[str]:
+        """Return those of a topic's ids that have a position which is consumed.
+
+        Args:
+            topic: whose.
+            positions: partition → where SQL goes on; ids of others are not passed.
+        """
+        asked = select(IDS.c.id).filter_by(router=self._router, passing=topic)
+        with self._engine.connect() as connection:
+            found = [_POSITION.fullmatch(each) for each in connection.execute(asked).scalars()]
+        return [each[0] for each in found if each and int(each[2]) < positions.get(int(each[1]), 0)]
+
+    def forget(self, owner: SegmentOwner, ids: Sequence[str]) -> None:
+        """Forget ids of messages which cannot come again."""
         with self._engine.begin() as connection:
             owner.check(connection)
-            connection.execute(delete(IDS).filter_by(router=self._router, passing=topic))
+            for at in range(0, len(ids), _MANY):
+                mine = delete(IDS).filter_by(router=self._router)
+                connection.execute(mine.where(IDS.c.id.in_(ids[at : at + _MANY])))

@@ -217,6 +217,8 @@ class Publisher(OwnedWork):
             try:
                 message = decode(body, self.pair.transport)
             except SegmentDamaged as error:
+                if messages:
+                    break  # what is before it goes first, so that it is at START
                 raise SegmentDamaged(f"segment {segment.name} at {start + at}: {error}") from None
             alone = not message.destination
             if alone and messages:

@@ -7,3 +7,7 @@ class StoreError(RuntimeError):
 
 class NotYet(StoreError):
     """What was asked for cannot be done at this moment, and may be a moment later."""
+
+
+class DataRefused(StoreError):
+    """A database does not take a value: it is of another type, or breaks a rule of the table."""

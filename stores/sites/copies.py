@@ -40,13 +40,15 @@ async def copies_of(
 ) -> AsyncIterator[Any]:
     """The records that a site has of another one's partition, from one origin offset to another.
 
-    They are looked for from the end: what is missing elsewhere came last.
+    They are looked for from the end: what is missing elsewhere came last. Transactions that are
+    open there are waited for.
 
     Raises:
         SiteError: the site may have lost some of them to retention.
     """
     at = TopicPartition(*where)
-    async with site.reader() as consumer:
+    # Committed copies may lie behind somebody's open transaction.
+    async with site.reader("read_uncommitted") as consumer:
         begin = (await consumer.beginning_offsets([at]))[at]
         end = (await consumer.end_offsets([at]))[at]
     start, back = end, _LOOK_BACK

@@ -25,6 +25,8 @@ class Behind:
         high: the offset there behind the last one.
         messages: how many in between go to other sites; None: too many to count.
         deleted: offsets from `low` on that the origin has no more, 0 if there are none.
+        held_from: the offset from which on an open transaction holds messages back, of which some
+            may come to nothing; None: none does.
     """
 
     origin: str
@@ -35,6 +37,17 @@ class Behind:
     high: int
     messages: int | None
     deleted: int = 0
+    held_from: int | None = None
+
+    @property
+    def most(self) -> int:
+        """The most messages that it can be."""
+        return self.high - self.low if self.messages is None else self.messages
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is just as many."""
+        return self.messages is not None and self.held_from is None
 
     @property
     def missing(self) -> bool:
@@ -42,11 +55,14 @@ class Behind:
         return self.messages != 0 or self.deleted > 0
 
     def __str__(self) -> str:
-        count = f"at most {self.high - self.low}" if self.messages is None else self.messages
+        count = self.most if self.exact else f"at most {self.most}"
         gone = f", and {self.deleted} offsets that are deleted there" if self.deleted else ""
+        held = ""
+        if self.held_from is not None:
+            held = f", and stands still at {self.held_from} while a transaction is open there"
         return (
             f"{self.site or 'no other site'} lacks {count} of {self.origin}'s "
-            f"{self.topic}/{self.partition}, offsets {self.low} to {self.high}{gone}"
+            f"{self.topic}/{self.partition}, offsets {self.low} to {self.high}{gone}{held}"
         )
 
 
@@ -86,13 +102,15 @@ async def _behind(
 ) -> list[Behind]:
     low = max(min(places.values(), default=extent.begin), extent.begin)
     offsets: list[int] | None = None
-    if extent.end - low <= most:
-        at = TopicPartition(topic, number)
-        offsets = [
-            record.offset
-            async for record in origin.records(at, low, extent.end)
-            if is_forwarded(record.headers, record.value, topic)
-        ]
+    if (end := extent.end + extent.held) - low <= most:
+        at, offsets = TopicPartition(topic, number), []
+        for records in (
+            origin.records(at, low, extent.end),
+            origin.records(at, max(low, extent.end), end, "read_uncommitted"),
+        ):
+            async for record in records:
+                if is_forwarded(record.headers, record.value, topic):
+                    offsets.append(record.offset)
     each = {**places, "": max(places.values(), default=0)}
     return [
         behind(origin.name, name, (topic, number), extent, place, offsets)
@@ -109,12 +127,15 @@ def behind(
     offsets: Collection[int] | None,
 ) -> Behind:
     """What a site lacks that is at `place`, of a log with messages at these offsets. Pure."""
-    low = max(place, extent.begin)
+    low, high = max(place, extent.begin), extent.end + extent.held
     count = None if offsets is None else sum(offset >= low for offset in offsets)
-    if low >= extent.end:
+    if low >= high:
         count = 0
+    held_from: int | None = (at := max(low, extent.end))
+    if at >= high or (offsets is not None and max(offsets, default=-1) < at):
+        held_from = None
     deleted = max(0, extent.begin - place)
-    return Behind(origin, site, *where, place, max(extent.end, place), count, deleted)
+    return Behind(origin, site, *where, place, max(high, place), count, deleted, held_from)
 
 
 def between(cluster: str, copied: Mapping[str, Positions]) -> dict[Partition, dict[str, Position]]:

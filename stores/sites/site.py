@@ -47,10 +47,14 @@ class Last(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Where the log of a partition begins, and the end of what is committed in it."""
+    """Where the log of a partition begins, and the end of what is committed in it.
+
+    held: offsets behind that, which an open transaction holds back.
+    """
 
     begin: int
     end: int
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +143,16 @@ class Site:
             SiteError: it is not there.
         """
         places = [TopicPartition(topic, each) for each in range(await self.partitions(topic))]
+        # First: what is committed meanwhile was not held back.
+        async with self.reader("read_uncommitted") as consumer:
+            written = await consumer.end_offsets(places)
         async with self.reader() as consumer:
             begin = await consumer.beginning_offsets(places)
             ends = await consumer.end_offsets(places)
-        return {at.partition: Extent(begin[at], ends[at]) for at in places}
+        return {
+            at.partition: Extent(begin[at], ends[at], max(0, written[at] - ends[at]))
+            for at in places
+        }
 
     @asynccontextmanager
     async def reader(
@@ -164,17 +174,20 @@ class Site:
         finally:
             await wait_for_stop(consumer.stop())
 
-    async def records(self, at: TopicPartition, low: int, high: int) -> AsyncIterator[Any]:
-        """The committed records of a partition.
+    async def records(
+        self, at: TopicPartition, low: int, high: int, isolation_level: str = "read_committed"
+    ) -> AsyncIterator[Any]:
+        """The records of a partition.
 
         Args:
             at: the topic and the partition.
             low: the first offset.
             high: the offset behind the last one.
+            isolation_level: aiokafka's; what is committed unless told else.
         """
         if low >= high:
             return
-        async with self.reader() as consumer:
+        async with self.reader(isolation_level) as consumer:
             consumer.assign([at])
             consumer.seek(at, low)
             async for record in read_to(consumer, at, high, PATIENCE):

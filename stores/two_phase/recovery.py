@@ -7,10 +7,12 @@ from sqlalchemy import Engine
 
 from stores.db.steady_clock import steady
 from stores.two_phase.decision_log import DecisionLog, Outcome
-from stores.two_phase.prepared import PreparedTransaction, end, prepared
+from stores.two_phase.prepared import PreparedTransaction, end, prepared, state
 
 KEEP = 86_400.0
 """Seconds that the outcome of a transaction which was resolved by recovery can be asked for."""
+_LOST = ("08", "57P")
+"""PostgreSQL's codes of a connection that is lost, and of a server that ends it."""
 Undecided = Callable[[], Collection[str]]
 
 
@@ -21,7 +23,9 @@ class Recovery:
     Attributes:
         committed: what was committed.
         rolled_back: what was rolled back.
-        open: left alone, since the one who decides is still at it, or its database cannot tell yet.
+        open: left alone, since the one who decides is still at it, or its database cannot tell yet,
+            or as it is among the refused.
+        refused: gid → why it could not be ended.
         foreign: of other decisions, which this coordinator does not know.
         unreachable: participant → reason; what is prepared there is not known.
         forgotten: decisions that were deleted, since no participant needs them any more.
@@ -30,6 +34,7 @@ class Recovery:
     committed: list[PreparedTransaction] = field(default_factory=list)
     rolled_back: list[PreparedTransaction] = field(default_factory=list)
     open: list[PreparedTransaction] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
     foreign: list[PreparedTransaction] = field(default_factory=list)
     unreachable: dict[str, str] = field(default_factory=dict)
     forgotten: int = 0
@@ -39,6 +44,12 @@ class Recovery:
         for what, found in (("committed", self.committed), ("rolled back", self.rolled_back)):
             for one in found:
                 yield f"two-phase transaction {one.transaction} in {one.participant}: {what}"
+        for one in self.open:
+            if (reason := self.refused.get(one.gid)) is not None:
+                yield (
+                    f"two-phase transaction {one.transaction} in {one.participant}: it cannot be "
+                    f"ended: {reason}; resolve it as the user who prepared it, or a superuser"
+                )
         for name, reason in self.unreachable.items():
             yield f"two-phase participant {name} cannot be asked what is in doubt: {reason}"
 
@@ -66,10 +77,10 @@ def recover(
     for name, engine in participants.items():
         try:
             found = prepared(name, engine)
-            left = _resolve(recovery, decisions, engine, found, age, undecided)
         except Exception as error:  # SQLAlchemy's, or a driver's own
-            recovery.unreachable[name] = str(error).strip().partition("\n")[0]
+            recovery.unreachable[name] = _said(error)
             continue
+        left = _resolve(recovery, decisions, engine, found, age, undecided)
         for transaction, names in needed.items():
             if transaction not in left:
                 names.discard(name)
@@ -100,7 +111,14 @@ def _resolve(
         # One that was prepared in the future was so before the clock was set back.
         if not 0 <= one.age < age:
             outcome = decisions.outcome(one.transaction, undecided)
-        if outcome == "open" or not end(engine, one.gid, commit=outcome == "committed"):
+        try:
+            ended = outcome != "open" and end(engine, one.gid, commit=outcome == "committed")
+        except Exception as error:
+            if not (code := state(error)) or code.startswith(_LOST):
+                recovery.unreachable[one.participant] = _said(error)
+                return {each.transaction for each in found}
+            recovery.refused[one.gid], ended = _said(error), False
+        if not ended:
             recovery.open.append(one)
             left.add(one.transaction)
         elif outcome == "committed":
@@ -108,3 +126,7 @@ def _resolve(
         else:
             recovery.rolled_back.append(one)
     return left
+
+
+def _said(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -6,14 +6,19 @@ from typing import Any
 from sqlalchemy import Connection, Table, create_engine, text
 from sqlalchemy.dialects.postgresql import insert
 
-from stores.db.advisory_locks import AdvisoryLock, lock_until_commit
 from stores.db.engines import parsed_url
+from stores.db.urls import KEPT_ALIVE
 from stores.view_state.sql import SqlStore
 
 PART_BYTES = 8 << 20
 """Bytes of rows that go into one statement."""
 
-_CONNECT = {"connect_timeout": "5", "tcp_user_timeout": "10000", "application_name": "sequitur"}
+_CONNECT = {
+    "connect_timeout": "5",
+    "tcp_user_timeout": "10000",
+    "application_name": "sequitur",
+    **KEPT_ALIVE,
+}
 # Not to wait for the server's disk: after its crash the last writes may be gone, which the
 # changelog has. A worker that is stopped in the middle of a write must not hold its partition's
 # next owner up for ever, nor must a server that hangs hold up a worker.
@@ -37,10 +42,6 @@ class _Postgres:
         "see that the server runs, can be reached, has disk left, and lets this user make tables. "
         "What is missing is caught up from the changelog"
     )
-
-    def make_alone(self, connection: Connection) -> None:
-        # Two who CREATE TABLE IF NOT EXISTS at once get in each other's way in the catalogue.
-        lock_until_commit(connection, AdvisoryLock.VIEW_STATE)
 
     def insert(self, table: Table) -> Any:
         return insert(table)
@@ -73,6 +74,7 @@ def open_postgres(url: str, group: str) -> SqlStore:
     What follows a `?` goes to the driver (psycopg), as `host=/run/postgresql` for a Unix socket.
     """
     parsed = parsed_url(url).set(drivername="postgresql+psycopg")
-    settings = {**_CONNECT, "options": _OPTIONS}
-    given = {name: value for name, value in settings.items() if name not in parsed.query}
+    given = {name: value for name, value in _CONNECT.items() if name not in parsed.query}
+    theirs = parsed.normalized_query.get("options", ())
+    given["options"] = " ".join([_OPTIONS, *theirs])  # the last one wins
     return SqlStore(create_engine(parsed, connect_args=given), _Postgres(), group, url)

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 import redis
 from redis.exceptions import (
+    AskError,
     BusyLoadingError,
     ConnectionError,
+    MasterDownError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
@@ -39,13 +41,20 @@ OWN = 2
 _AWAY = (
     BusyLoadingError,
     ConnectionError,
+    MasterDownError,
     OutOfMemoryError,
     ReadOnlyError,
     TimeoutError,
     WatchError,
 )
+_REFUSES_WRITES = ("MISCONF", "NOREPLICAS")
+"""How a server begins what it says while its own disk or replicas fail it."""
 
 T = TypeVar("T")
+
+
+def _is_away(error: RedisError) -> bool:
+    return isinstance(error, _AWAY) or str(error).startswith(_REFUSES_WRITES)
 
 
 class RedisStore:
@@ -178,8 +187,13 @@ class RedisTable:
     def _do(self, doing: str, work: Callable[[], T]) -> T:
         try:
             return work()
+        except AskError as error:  # it is MOVED, mostly
+            raise TableUnavailable(
+                f"cannot {doing} the table {self.name}: this is a node of a Redis Cluster; name a "
+                "server that is none (a replicated one will do)"
+            ) from error
         except RedisError as error:
-            raise (TableUnavailable if isinstance(error, _AWAY) else TableError)(
+            raise (TableUnavailable if _is_away(error) else TableError)(
                 f"cannot {doing} the table {self.name}: {error}; see that the server runs, can be "
                 "reached and has memory left. What is missing is caught up from the changelog"
             ) from error

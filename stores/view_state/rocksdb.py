@@ -22,7 +22,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from stores.view_state.table import TableBusy, TableError, TableFull
+from stores.view_state.table import TableBusy, TableError, TableFull, TableUnavailable
 from topology.model.partition_table import Row
 
 OFFSET = b"\0offset"
@@ -56,19 +56,36 @@ def _options() -> Options:
 
 FULL = ("no space left", "file too large", "quota exceeded")
 """What RocksDB and the system call it. They say so in texts only."""
+HELD_UP = (
+    *("too many open files", "permission denied", "cannot allocate memory", "no locks available"),
+    "read-only file system",
+)
+"""What the system calls it that this process may not, or cannot, do: the files are all right."""
+LOCKED = ("lock hold by current process", "resource temporarily unavailable")
+"""What RocksDB and the system say of a lock that somebody has."""
 STALL = ("write stall", "result incomplete")
 """What RocksDB calls it that it would have to wait for its disk."""
 
 
+def _text(error: Exception, path: Path) -> str:
+    """What an error says, without the path, which may have any word in it."""
+    return str(error).replace(str(path), "").lower()
+
+
 def _failure(doing: str, path: Path, error: Exception) -> TableError:
     what = f"cannot {doing} the table in {path}: {error}"
-    text = str(error).lower()
+    text = _text(error, path)
     if any(sign in text for sign in STALL):
         return TableBusy(f"the table in {path} has taken no write")
     if any(sign in text for sign in FULL):
         return TableFull(
             f"{what}; make room on the disk, and it goes on by itself, or start the worker with "
             "another data folder (SEQUITUR_DATADIR)"
+        )
+    if any(sign in text for sign in HELD_UP):
+        return TableUnavailable(
+            f"{what}; let the worker open files there, and enough of them (ulimit -n), and it goes "
+            "on by itself"
         )
     return TableError(
         f"{what}; check the disk and the folder's rights. Deleting the folder loses nothing: it "
@@ -107,7 +124,7 @@ class RocksTable:
             raise
         except Exception as reason:
             failure = _failure("open", path, reason)
-            if isinstance(failure, TableFull):
+            if isinstance(failure, TableUnavailable):
                 raise failure from reason
             self._delete()
             try:
@@ -120,8 +137,8 @@ class RocksTable:
         try:
             return Rdict(str(self.path), options=_options(), access_type=AccessType.read_write())
         except Exception as error:
-            text = str(error).lower()
-            if "lock" in text and "corrupt" not in text:
+            text = _text(error, self.path)
+            if "lock" in text and any(sign in text for sign in LOCKED):
                 raise BlockingIOError(
                     f"the table in {self.path} is open in another process, or is still being "
                     "closed; give every worker a data folder of its own (SEQUITUR_DATADIR)"

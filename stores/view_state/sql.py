@@ -26,8 +26,10 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
-from sqlalchemy.schema import CreateTable
 
+from stores.db.advisory_locks import AdvisoryLock
+from stores.db.data_errors import is_passing
+from stores.db.missing_tables import create_missing
 from stores.db.urls import said, without_password
 from stores.view_state.fencing_token import FencingToken, unclaimed
 from stores.view_state.table import TableError, TableUnavailable
@@ -92,9 +94,6 @@ class Dialect(Protocol):
 
     remedy: str
 
-    def make_alone(self, connection: Connection) -> None:
-        """Have others who make tables wait until the transaction ends, if they have to."""
-
     def insert(self, table: Table) -> Any:
         """The dialect's INSERT, which has ON CONFLICT."""
 
@@ -124,9 +123,7 @@ class SqlStore:
         """Create the tables that are missing; another worker may be doing so at this moment."""
         if not self._made:
             with self.engine.begin() as connection:
-                self.dialect.make_alone(connection)
-                for table in (TABLES, ROWS):
-                    connection.execute(CreateTable(table, if_not_exists=True))
+                create_missing(connection, _METADATA, AdvisoryLock.VIEW_STATE)
             self._made = True
 
     @property
@@ -258,7 +255,7 @@ class SqlTable:
         except SQLAlchemyError as error:
             self._store.drop()
             away = isinstance(error, OperationalError | InterfaceError) or (
-                isinstance(error, DBAPIError) and error.connection_invalidated
+                isinstance(error, DBAPIError) and is_passing(error)
             )
             reason = said(error, self._store.url)
             raise (TableUnavailable if away else TableError)(

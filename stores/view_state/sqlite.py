@@ -27,9 +27,6 @@ class _Sqlite:
         "nothing: the tables are rebuilt from the changelog"
     )
 
-    def make_alone(self, connection: Connection) -> None:
-        """CREATE TABLE IF NOT EXISTS is enough."""
-
     def insert(self, table: Table) -> Any:
         return insert(table)
 

@@ -11,7 +11,7 @@ from topology.declaration.parallel_work import ParallelWork
 from topology.declaration.side_topics import SideTopics
 from topology.declaration.source import Source
 from topology.declaration.view import View
-from topology.inspectors.inspector import InspectorFunction
+from topology.inspectors.inspector import Compiles
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name
 from topology.model.printable import printable
@@ -69,7 +69,7 @@ class Graph(SideTopics):
         name: str,
         topic: str,
         fed_by: tuple[str, ...],
-        inspector: InspectorFunction,
+        inspector: Compiles,
         sequence: StreamOrder,
         partitions: int,
     ) -> Source:

@@ -14,6 +14,7 @@ from topology.inspectors.normalise import stream_id
 from topology.model.errors import DeclarationError, Malformed
 from topology.model.event import Draft, Event, LinkedEvent, event_of, linked_event
 from topology.model.names import one_argument
+from topology.model.partition_table import STREAM_BYTES
 
 Lane = Field | Callable[[Event], Any]
 """A field path, `key()`, `header('name')`, or a function of the event."""
@@ -38,8 +39,14 @@ class LaneEvent(_LaneDraft, Event):
 
 
 def joined_lane(stream: str, lane: str) -> str:
-    """One text for a lane of a stream: joined by '|', which is escaped inside either."""
-    return f"{escaped(stream)}|{escaped(lane)}"
+    """One text for a lane of a stream: joined by '|', which is escaped inside either.
+
+    A lane that no row's key has room for is none: it shares the one of what has no lane.
+    """
+    joined = f"{escaped(stream)}|{escaped(lane)}"
+    if len(joined) * 4 > STREAM_BYTES and len(joined.encode()) > STREAM_BYTES:
+        return f"{escaped(stream)}|"
+    return joined
 
 
 def split_lane(joined: str) -> tuple[str, str]:

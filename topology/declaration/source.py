@@ -55,6 +55,11 @@ class Source:
         inspect: Inspect = getattr(self.inspect, "__wrapped__", self.inspect)
         return inspect
 
+    @property
+    def stream_ids(self) -> StreamIds:
+        """What kind of ids its streams have."""
+        return self.inspector.stream_ids if isinstance(self.inspector, Normalised) else StreamIds()
+
     def stream_id(self, text: str) -> str:
         """Read a stream's id, as a person or a producer writes it, into the form of the events.
 
@@ -64,8 +69,7 @@ class Source:
         Raises:
             Malformed: the text is no such id.
         """
-        ids = self.inspector.stream_ids if isinstance(self.inspector, Normalised) else StreamIds()
-        return ids.read(text)
+        return self.stream_ids.read(text)
 
     def inspected_by(self, inspector: AnyInspector) -> "Source":
         """Copy the source, with another inspector.

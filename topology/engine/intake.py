@@ -1,11 +1,13 @@
 """What became of the messages of one input partition before any view saw them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import orjson
 
 ENOUGH = 100
 """Messages that say whether a source is understood."""
+RECENT = 10_000
+"""Messages of a partition, at most, by which its source is judged: the latest ones."""
 LOUD = 0.5
 """The share of malformed messages beyond which something is wrong with the source's inspector."""
 
@@ -21,6 +23,8 @@ class IntakeCounts:
     that routed up to the offset, 0 where the processes do not agree on versions. parked: messages
     that are set aside with their streams, at the offset. time: the records' time that the partition
     has reached (ms), for workers that read other partitions of the source; 0 where nobody asks.
+    recent, recent_malformed: the latest of the messages read, and the malformed ones of these; half
+    of both is forgotten whenever there are more than RECENT.
     """
 
     read: int = 0
@@ -31,6 +35,8 @@ class IntakeCounts:
     rules: int = 0
     parked: int = 0
     time: int = 0
+    recent: int = field(default=0, compare=False)
+    recent_malformed: int = field(default=0, compare=False)
 
     @property
     def events(self) -> int:
@@ -41,6 +47,22 @@ class IntakeCounts:
     def malformed_share(self) -> float:
         """The share of messages that were malformed, 0 to 1."""
         return self.malformed / self.read if self.read else 0.0
+
+    @property
+    def recent_share(self) -> float:
+        """The same of the latest messages; of all, where whoever committed last noted none."""
+        return self.recent_malformed / self.recent if self.recent else self.malformed_share
+
+    def take(self, read: int, malformed: int, unknown: int) -> None:
+        """Count some messages more."""
+        self.read += read
+        self.malformed += malformed
+        self.unknown += unknown
+        self.recent += read
+        self.recent_malformed += malformed
+        while self.recent > RECENT:
+            self.recent //= 2
+            self.recent_malformed //= 2
 
     @property
     def is_loud(self) -> bool:

@@ -35,7 +35,7 @@ class RouteTask:
         intake: what became of them; those without a destination are unknown.
         rules: by which it routes from now on.
         trace: which trails are written from now on.
-        refused: offset → why its message fails, of those that Kafka refuses.
+        refused: origin of a message → why it fails, of those that Kafka refuses.
         parked: the streams that are set aside; None where what fails goes to the malformed topic.
         log_trail: takes a trail, where they do not go to a topic.
     """
@@ -50,7 +50,7 @@ class RouteTask:
         self._topology, self._route, self._to = topology, route, route.to
         self.rules = route.rules
         self.trace = Trace()
-        self.refused: Mapping[int, str] = {}
+        self.refused: Mapping[str, str] = {}
         self.log_trail: Callable[[Routing], None] = lambda _: None
         self.intake = IntakeCounts() if intake is None else intake
         self.parked = parked
@@ -81,8 +81,7 @@ class RouteTask:
                 record, made, [*record.headers, (ORIGIN, origin(record)), routing.header], unit
             )
         unit.reports += [f"{n} trails are not written: {why}" for why, n in lost.items()]
-        self.intake.read += len(records)
-        return self._counted(unit)
+        return self._counted(unit, len(records))
 
     def release(self, place: tuple[str, int], now: int) -> CommitUnit | None:
         """One step: some messages of a stream that is let go are routed, until one fails again.
@@ -142,7 +141,8 @@ class RouteTask:
     ) -> None:
         """Park a message that failed, or is behind one; else it goes to the malformed topic."""
         if parked is None or isinstance(record, Damaged) or too_large(record):
-            malformed(self._topology, record, unit, Malformed(reason), unit.now)
+            why = reason or too_large(record) or ""
+            malformed(self._topology, record, unit, Malformed(why), unit.now)
             self._add_trail(unit, record)
             return
         parked.add(record, reason, unit, again=again)
@@ -153,9 +153,8 @@ class RouteTask:
                 f"route {self._route.name}: stream {stream} is parked at {place}: {reason}"
             )
 
-    def _counted(self, unit: CommitUnit) -> CommitUnit:
-        self.intake.malformed += unit.malformed
-        self.intake.unknown += unit.unknown
+    def _counted(self, unit: CommitUnit, read: int = 0) -> CommitUnit:
+        self.intake.take(read, unit.malformed, unit.unknown)
         self.intake.parked = 0 if self.parked is None else self.parked.total
         unit.intake = encode_intake(self.intake)
         return unit
@@ -168,7 +167,7 @@ class RouteTask:
         rules, attempts = self.rules, self._route.attempts
         if isinstance(record, Damaged):
             return Routing(rules.number, record, (), record.reason), []
-        refused = self.refused.get(record.offset) if self.refused else None
+        refused = self.refused.get(origin(record).decode()) if self.refused else None
         while True:
             attempts -= 1
             routing = rules.route(record, detail)
@@ -201,7 +200,7 @@ class RouteTask:
         try:
             data = trail_data(self._route, routing)
             value = None if data is None else orjson.dumps(data, default=str)
-        except Exception as error:
+        except BaseException as error:
             value, why = None, f"{type(error).__name__}"
             lost[why] = lost.get(why, 0) + 1
         if value is not None and len(value) > RECORD_BYTES:

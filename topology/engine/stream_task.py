@@ -137,10 +137,7 @@ class StreamTask:
             if (short := task.state.short) is not None:
                 short.begin(events, None if self.source.keyed else self._records, now)
         if records:
-            intake = self.intake
-            intake.read += len(records)
-            intake.malformed += noted.malformed
-            intake.unknown += noted.unknown
+            self.intake.take(len(records), noted.malformed, noted.unknown)
             told = self._alarm.note(len(records), noted.malformed)
             if told is not None and not self.apart:
                 unit.reports.append(mostly_malformed(self.topology, self.source, told, unit))
@@ -250,13 +247,10 @@ class RekeyTask:
             # The record is new, for retention and for whoever reads the topic; the message's own
             # timestamp is in its origin.
             by_stream.append((found[0].encode(), record.value, now, headers))
-        intake = self.intake
-        intake.read += len(records)
-        intake.malformed += unit.malformed
-        intake.unknown += unit.unknown
+        self.intake.take(len(records), unit.malformed, unit.unknown)
         if (told := self._alarm.note(len(records), unit.malformed)) is not None:
             unit.reports.append(mostly_malformed(self.topology, self.source, told, unit))
-        unit.intake = encode_intake(intake)
+        unit.intake = encode_intake(self.intake)
         return unit
 
 

@@ -17,6 +17,7 @@ from topology.engine.state.plausible import ALWAYS
 from topology.engine.state.short_waits import WaitLimits
 from topology.engine.state.view_state import ViewState
 from topology.engine.view_parts import ViewParts
+from topology.model.counted import counted
 from topology.model.event import Event, Message
 from topology.model.partition_table import PartitionTable
 from topology.model.printable import printable
@@ -113,6 +114,18 @@ class ViewTask(ViewParts):
         """
         back = revive(self.view, records, now, self.foreign)
         return [event for event in back if not event.was_dead or self.redriven.take(event)]
+
+    def lose_redeliveries(self, lost: int, unit: CommitUnit) -> None:
+        """So many events that went away will not come again: they are dead, and nobody has them."""
+        counts, topic = self.state.counts, self.view.redeliver_topic
+        counts.redelivering -= lost
+        counts.dead += lost
+        self.state.note(unit, [])
+        unit.reports.append(
+            f"view {self.view.name}: {counted(lost, 'event')} of {topic}/{unit.partition} will not "
+            "come again: retention has deleted the records, or the topic was made anew; they count "
+            "as dead; an audit names them: send them again"
+        )
 
     def foresee(self, events: list[Event], split: list[Event] | None = None) -> None:
         """Take the lanes of the events of the next step, before any view's handler has them.

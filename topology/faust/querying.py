@@ -8,6 +8,8 @@ from topology.faust.inspection import CannotAnswer
 
 PATIENCE = 30.0
 """Seconds that an answer may take."""
+WORKERS = 100
+"""That one question may be led to, one after the other."""
 
 
 async def query(
@@ -45,7 +47,9 @@ async def query(
         async with (
             aiohttp.ClientSession(timeout=limit) as session,
             session.get(
-                f"{url.rstrip('/')}/query", params={"view": view, "stream": stream, **params}
+                f"{url.rstrip('/')}/query",
+                params={"view": view, "stream": stream, **params},
+                max_redirects=WORKERS,
             ) as response,
         ):
             answer: dict[str, Any] = await response.json()

@@ -10,6 +10,7 @@ from topology.model.dotted import load
 from topology.model.errors import DeclarationError, Malformed, described
 from topology.model.event import Event, Message
 from topology.model.names import one_argument
+from topology.model.printable import is_unicode
 
 
 class Inspected(NamedTuple):
@@ -118,8 +119,12 @@ def compile_inspector(inspector: AnyInspector) -> Inspect:
 
 def kind_text(value: Any) -> str | None:
     """A kind as text; None where there is none. Raises Malformed."""
-    if value is None or value.__class__ is str:
-        kind: str | None = value
+    if value is None:
+        return None
+    if value.__class__ is str:
+        if not value.isascii() and not is_unicode(value):
+            raise Malformed("the kind has an unpaired surrogate, which no UTF-8 text has")
+        kind: str = value
         return kind
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from topology.inspectors.normalise import StreamType, stream_id
+from topology.inspectors.normalise import STREAM_LETTERS, StreamType, stream_id
 from topology.model.errors import DeclarationError, Malformed
 
+FIELDS_BYTES = 1_300
+"""Of an id of several fields: a lane, which escapes it once more, leaves room for no more."""
 StreamTypes = StreamType | Sequence[StreamType]
 
 
@@ -26,10 +28,15 @@ class StreamIds:
         """One text for an id of several fields: joined by '|', which is escaped inside a field."""
         given = list(values)
         types = self.types if len(self.types) == len(given) else self.types * len(given)
-        return "|".join(
+        found = "|".join(
             stream_id(value, of).replace("%", "%25").replace("|", "%7C")
             for value, of in zip(given, types, strict=False)
         )
+        if len(found) > STREAM_LETTERS and (size := len(found.encode())) > FIELDS_BYTES:
+            raise Malformed(
+                f"the stream's fields have {size} bytes together; the limit is {FIELDS_BYTES}"
+            )
+        return found
 
     def read(self, text: str) -> str:
         """The id as its events have it, of a text that is written as a producer or an event has it.

@@ -5,6 +5,12 @@ from typing import Protocol
 
 Row = tuple[bytes, bytes | None]
 """A row to write: key and value; None deletes it."""
+KEY_BYTES = 2_600
+"""Of the texts in a row's key: no more fits into PostgreSQL's indices."""
+SHORT = 100
+"""Letters, whatever they are, of a cell's key that there is room for beside any stream's id."""
+STREAM_BYTES = KEY_BYTES - 4 * SHORT
+"""Of a stream's id in a view, with its lane."""
 
 
 class PartitionTable(Protocol):

@@ -1,14 +1,13 @@
 """Figures for Prometheus, as they are when they are asked for."""
 
-from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 """Seconds: the bounds of histograms."""
-SAMPLES = 4_096
-"""Ends of a partition that are remembered, by which its lag in seconds is known."""
+SAMPLES = 1_024
+"""Ends of a partition that are remembered at most, by which its lag in seconds is known."""
 
 Samples = Iterable[tuple[Sequence[str], float]]
 """The labels' values, and the figure."""
@@ -65,6 +64,28 @@ def _filled(family: CounterMetricFamily | GaugeMetricFamily, samples: Samples) -
     return family
 
 
+class Growth:
+    """Counts that go down now and then, as counters: each from what it was at first, and only up.
+
+    A counter that goes down is one that began anew, to Prometheus: all of it would be news.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[int, int]] = {}
+
+    def of(self, what: Hashable, count: int) -> int:
+        """How far a count has come, all in all.
+
+        Args:
+            what: is counted.
+            count: how many there are now.
+        """
+        before, grown = self._known.get(what, (0, 0))
+        grown += max(0, count - before)
+        self._known[what] = count, grown
+        return grown
+
+
 class Lags:
     """How far partitions are behind their ends, in records and in seconds.
 
@@ -73,7 +94,7 @@ class Lags:
     """
 
     def __init__(self) -> None:
-        self._ends: dict[Hashable, deque[tuple[int, float]]] = {}
+        self._ends: dict[Hashable, list[tuple[int, float]]] = {}
 
     def note(self, ends: Mapping[Hashable, int], now: float) -> None:
         """Take in ends that were asked for.
@@ -85,10 +106,12 @@ class Lags:
         for gone in self._ends.keys() - ends.keys():
             del self._ends[gone]
         for partition, end in ends.items():
-            seen = self._ends.setdefault(partition, deque(maxlen=SAMPLES))
+            seen = self._ends.setdefault(partition, [])
             if seen and end < seen[-1][0]:  # the topic was made anew
                 seen.clear()
             if not seen or end > seen[-1][0]:
+                if len(seen) == SAMPLES:
+                    del seen[1::2]  # the older, the coarser
                 seen.append((end, now))
 
     def of(self, partition: Hashable, position: int, now: float) -> tuple[int, float] | None:
@@ -102,10 +125,12 @@ class Lags:
         seen = self._ends.get(partition)
         if not seen:
             return None
-        while len(seen) > 1 and seen[0][0] <= position:
-            seen.popleft()
-        end, since = seen[0]
-        return max(0, seen[-1][0] - position), now - since if end > position else 0.0
+        since = now
+        for end, noted in reversed(seen):  # whoever is farther behind asks for the older ones
+            if end <= position:
+                break
+            since = noted
+        return max(0, seen[-1][0] - position), now - since
 
     def metrics(
         self, prefix: str, positions: Mapping[tuple[str, int], int], now: float

@@ -26,7 +26,8 @@ class Keymap:
     Args:
         name: the table's name.
         entries: key → tag or tags; or rows of (key, tag), in which a key may come again with
-            another tag. Keys and tags are text, numbers or truth values.
+            another tag. Keys and tags are text, numbers or truth values; a set has no order, so
+            what comes of one is sorted.
         otherwise: tags of keys that are not in the table.
 
     Raises:
@@ -108,7 +109,7 @@ def outbound_table(
             found[checked_text(f"{what}: tag", tag)] = _filled(what, tag, target.to, target.then)
     else:
         several: dict[str, tuple[list[str], list[str]]] = {}
-        for row in entries:
+        for row in in_order(entries):
             if not _is_row(row, 3):
                 shown = printable(repr(row))
                 raise DeclarationError(f"{what}: a row is (tag, destination, rule), not {shown}")
@@ -119,6 +120,11 @@ def outbound_table(
     if len(found) > MOST_ENTRIES:
         raise DeclarationError(f"{what}: it has more than {MOST_ENTRIES} entries")
     return MappingProxyType(found)
+
+
+def in_order(several: Iterable[Any]) -> Iterable[Any]:
+    """What comes in an order of its own, as a set does in each process, sorted; else as it is."""
+    return sorted(several, key=repr) if isinstance(several, set | frozenset) else several
 
 
 def checked_text(what: str, value: object) -> str:
@@ -134,7 +140,7 @@ def checked_text(what: str, value: object) -> str:
 
 def checked_tags(what: str, given: object, *, none: bool = False) -> tuple[str, ...]:
     """One tag or several, each once. Raises DeclarationError."""
-    several = given if isinstance(given, list | tuple | set | frozenset) else (given,)
+    several = in_order(given) if isinstance(given, list | tuple | set | frozenset) else (given,)
     tags = tuple(checked_text(f"{what}: tag", tag) for tag in several)
     if not tags and not none:
         raise DeclarationError(f"{what}: it has no tag; give one, or leave the key out")
@@ -171,7 +177,7 @@ def _rows(what: str, entries: object) -> Iterable[tuple[Any, Any]]:
     if isinstance(entries, Mapping):
         yield from entries.items()
     elif isinstance(entries, Iterable) and not isinstance(entries, str | bytes):
-        for number, row in enumerate(entries, 1):
+        for number, row in enumerate(in_order(entries), 1):
             if not _is_row(row, 2):
                 shown = printable(repr(row))
                 raise DeclarationError(f"{what}, entry {number}: a row is (key, tag), not {shown}")

@@ -76,7 +76,7 @@ def run(step: Transformation, content: bytes | None, message: Message) -> bytes 
     what = f"transformation {step.name!r}"
     try:
         made = step.function(content, message)  # type: ignore[operator]
-    except Exception as error:
+    except BaseException as error:
         raise Malformed(f"{what} failed: {printable(described(error), 300)}") from error
     if not isinstance(made, bytes):
         raise Malformed(f"{what} returned a {type(made).__name__}; it must return bytes")

@@ -80,12 +80,17 @@ class Checkpoint:
                 f"checkpoint {self.folder!r} is topology {noted['topology']!r}'s, not "
                 f"{topology.name!r}'s; name a folder of its own"
             )
-        for view in sorted(set(views).difference(noted["views"])):
+        # One that is taken out misses what comes; an empty file is never half written.
+        known = set(noted["views"]).difference(self._names(f"{OURS}/removed"))
+        for view in sorted(set(views) - known):
+            state = "was taken out before" if view in noted["views"] else "is new"
             raise CannotRun(
-                f"view {view!r} is new, and the query has read past its beginning: on Spark a view "
-                "starts with the query; run it in a topology of its own, or start with a new "
+                f"view {view!r} {state}, and the query has read past its beginning: on Spark a "
+                "view starts with the query; run it in a topology of its own, or start with a new "
                 "checkpoint folder, which reads all topics from the start"
             )
+        for view in known.difference(views):
+            self._write(f"{OURS}/removed/{view}", b"")
 
     def counts(self) -> tuple[int, dict[str, dict[str, int]]]:
         """(the batch that they were noted with, -1 if none were; the counts)."""

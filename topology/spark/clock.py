@@ -5,10 +5,13 @@ it ends. Nothing else goes into a decision: so a batch that is run again after a
 day later, gives up the gaps that it gave up then, and its outputs are the same.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import orjson
+
+log = logging.getLogger("topology.spark")
 
 Ends = dict[str, dict[str, int]]
 """Topic → partition → the offset behind what is read of it."""
@@ -48,6 +51,7 @@ class BatchClock:
         self._read = read
         self._limit = limit
         self._last: tuple[int, Planned] | None = None
+        self._told = False
 
     def watermark(self, batch: int) -> int | None:
         """A time (ms) by which all that had arrived is in this batch or one before it, or None."""
@@ -56,9 +60,19 @@ class BatchClock:
             self._last = batch, now
         if now is None or before is None:
             return None
-        # Spark shares the limit out among partitions, and rounds each share down.
-        slack = sum(map(len, now.ends.values()))
-        return before.made if taken(before.ends, now.ends) < self._limit(batch) - slack else None
+        # Spark shares the limit out among partitions that have something; each gets one at least,
+        # and the rest of its share is rounded down.
+        new = taken(before.ends, now.ends)
+        limit = self._limit(batch)
+        if limit < len(new) and not self._told:
+            self._told = True
+            log.warning(
+                "a batch has %d messages at most, and there are %d partitions: while many of them "
+                "have something, no gap is given up by time; give --max-records-per-trigger more",
+                *(limit, len(new)),
+            )
+        full = sum(new) >= limit - sum(map(bool, new))
+        return before.made if not any(new) or not full else None
 
     def planned(self, batch: int) -> Planned | None:
         """Spark's note of a batch, None where there is none."""
@@ -68,10 +82,10 @@ class BatchClock:
         return None if text is None else parse_offsets(text)
 
 
-def taken(before: Ends, now: Ends) -> int:
-    """How many offsets lie between the ends of two batches."""
-    return sum(
+def taken(before: Ends, now: Ends) -> list[int]:
+    """How many offsets of each partition lie between the ends of two batches."""
+    return [
         offset - before.get(topic, {}).get(partition, 0)
         for topic, partitions in now.items()
         for partition, offset in partitions.items()
-    )
+    ]

@@ -23,7 +23,7 @@ from topology.verbs.inputs import Input
 from topology.verbs.rows import Rows
 from topology.verbs.steps import fused, named
 from topology.verbs.window_fold import missing_before
-from topology.verbs.windows import Windows
+from topology.verbs.windows import Hopping, Windows
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -39,7 +39,7 @@ class ByKey(Generic[T]):
 
     _input: Input
     _key: Callable[[Any], Any]
-    _windows: Windows | None = None
+    _windows: Hopping | None = None
     _keep: int | None = None
 
     def window(self, windows: Windows, keep: float | None = None) -> "ByKey[T]":
@@ -54,8 +54,8 @@ class ByKey(Generic[T]):
         Raises:
             DeclarationError: they are sessions, or nothing says when events happened.
         """
-        kept = checked_windows(windows, self._input.time is not None, keep)
-        return replace(self, _windows=windows, _keep=kept)
+        checked, kept = checked_windows(windows, self._input.time is not None, keep)
+        return replace(self, _windows=checked, _keep=kept)
 
     def fold(
         self,
@@ -132,11 +132,9 @@ class ByKey(Generic[T]):
                 found[at] = aggregate.add(before, value)
             if not found and missing:
                 state["missing"] = missing  # the next event that has a key has them
-            said = []
-            for at, made in found.items():
-                said.append(Emit(topic, at, encode_parts([[time, missing, made]])))
-                missing = 0
-            return said
+            return [
+                Emit(topic, at, encode_parts([[time, missing, made]])) for at, made in found.items()
+            ]
 
         given.declare(name, named(send, given.steps, "by"), options, emits=[topic])
         declared = given.graph.views[given.view(name)]

@@ -15,6 +15,7 @@ from topology.declaration.seconds import is_seconds
 from topology.declaration.topology import Topology
 from topology.declaration.view import CellRange
 from topology.inspectors.normalise import STREAM_LETTERS
+from topology.inspectors.stream_ids import StreamIds
 from topology.model.changes import Late
 from topology.model.column_types import ColumnType
 from topology.model.errors import DeclarationError, HandlerError
@@ -23,6 +24,7 @@ from topology.model.table import Table
 from topology.verbs.aggregates import Aggregate, is_plain
 from topology.verbs.contributions import Contribution, InOffsetOrder, contribution_of
 from topology.verbs.declared_views import declare
+from topology.verbs.hop_inspector import HopInspector
 from topology.verbs.kept_windows import KeptWindows
 from topology.verbs.revisions import Applied, Cells, Change, Reader, Said, applied, told_by_row
 from topology.verbs.steps import named
@@ -35,6 +37,8 @@ SESSIONS = (
     "or tumbling(…) and hopping(…)"
 )
 EARLY = "window(…): say when events happened, as in events(…, time=…)"
+KEYS = StreamIds()
+"""How keys are read: GUIDs in lower case with hyphens, any other text as it is."""
 
 
 class CombineOptions(TypedDict, total=False):
@@ -78,7 +82,7 @@ def combined(
     topic: str,
     fed_by: str,
     aggregate: Aggregate[Any, Any, Any],
-    windows: Windows | None,
+    windows: Hopping | None,
     options: CombineOptions,
     told: Reader,
     forget: Callable[[str, Cells], None],
@@ -154,7 +158,7 @@ def combined(
         for at, cell in cells("-", ":"):  # numbers: all other cells begin with a letter
             if cell[2] > 0:
                 start = int(at)
-                end = start if windows is None else dict(windows.of(start))[start]
+                end = start if windows is None else start + windows.size
                 try:
                     made = row(key, start, end, cell)
                 except Exception:
@@ -162,7 +166,8 @@ def combined(
                 yield asdict(made)
 
     order, partitions = InOffsetOrder(), graph.views[fed_by].of.partitions
-    source = graph.add_hop(f"{name}-by", topic, (fed_by,), contribution_of, order, partitions)
+    inspector = HopInspector(contribution_of, KEYS)
+    source = graph.add_hop(f"{name}-by", topic, (fed_by,), inspector, order, partitions)
     over = () if windows is None else (str(windows),)
     handler = named(combine, (), *over, "fold by key")
     given: Any = {**options}
@@ -173,8 +178,8 @@ def combined(
     graph.replace_view(replace(view, folds={name: rows}, by_row=by_row))
 
 
-def checked_windows(windows: object, timed: bool, keep: float | None) -> int | None:
-    """How many ms windows are kept, None for ever.
+def checked_windows(windows: object, timed: bool, keep: float | None) -> tuple[Hopping, int | None]:
+    """(the windows, for how many ms they are kept, None for ever).
 
     Raises DeclarationError for windows that several streams cannot have, and what is no time.
     """
@@ -186,13 +191,13 @@ def checked_windows(windows: object, timed: bool, keep: float | None) -> int | N
         raise DeclarationError(f"window({windows!r:.100}): give tumbling(…) or hopping(…)")
     if not timed:
         raise DeclarationError(EARLY)
-    return None if keep is None else round(keep * 1000)
+    return windows, None if keep is None else round(keep * 1000)
 
 
-def key_text(key: Any, of: str = "by(…)") -> str:
+def key_text(key: Any, ids: StreamIds = KEYS, of: str = "by(…)") -> str:
     """A key as its record has it. Raises HandlerError for what is none."""
     if isinstance(key, int) and not isinstance(key, bool):
-        return str(key)
+        key = str(key)
     if not isinstance(key, str) or not key:
         raise HandlerError(
             f"{of} returned {key!r:.100}; let it return a text or a whole number, and filter "
@@ -202,4 +207,4 @@ def key_text(key: Any, of: str = "by(…)") -> str:
         raise HandlerError(
             f"{of} returned {key[:40]!r}… of {len(key)} letters; the limit is {STREAM_LETTERS}"
         )
-    return key
+    return ids.read(str.__str__(key))  # of an enum, too

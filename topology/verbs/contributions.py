@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from topology.declaration.orders import StreamOrder
-from topology.inspectors.inspector import Inspected
+from topology.model.changes import check_finite
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.hop_headers import EPOCH, SEQUENCE, STREAM
@@ -38,8 +38,11 @@ class Contribution:
 
 
 def encode_parts(plus: Sequence[Part], minus: Sequence[Part] = ()) -> bytes:
-    """A record's value."""
-    return orjson.dumps((plus, minus))
+    """A record's value. Raises HandlerError for a number that JSON has not."""
+    raw = orjson.dumps((plus, minus))
+    if b"null" in raw:
+        check_finite("by(…): what the event comes to", [part[-1] for part in (*plus, *minus)])
+    return raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,8 @@ class _InOffsetRun(ChainRun):
                 self.place(event, progress)
 
 
-def contribution_of(message: Message) -> Inspected:
-    """Inspect a record: its stream is the key, its sequence the offset.
+def contribution_of(message: Message) -> Contribution:
+    """Read a record.
 
     Raises:
         Malformed: nobody but the view before it may write to the topic, and this is none of its.
@@ -84,14 +87,12 @@ def contribution_of(message: Message) -> Inspected:
     try:
         headers = dict(message.headers)
         plus, minus = orjson.loads(message.value or b"")
-        content = Contribution(
+        return Contribution(
             _checked(plus), _checked(minus), (headers[STREAM] or b"").decode(),
             int(headers[SEQUENCE] or b""), int(headers.get(EPOCH) or b"0"),
         )  # fmt: skip
-        key = (message.key or b"").decode()
     except (ValueError, TypeError, KeyError) as error:
         raise Malformed(f"no record of a fold by key: {error}") from None
-    return Inspected(stream=key, sequence=message.offset, kind=None, content=content)
 
 
 def as_correction(before: Iterable[bytes], after: Iterable[bytes]) -> bytes | None:

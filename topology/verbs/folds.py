@@ -147,8 +147,11 @@ def _declared(
     if windows is not None:
         key["start"] = own["end"] = datetime
     windowed = windows is not None
-    fold_name = "" if given.within is None else name
-    found: Rows[Row[R]] = Rows(given.graph, given.view(name), key, own, windowed, _fold=fold_name)
+    within = given.within
+    fold_name, cells_of = ("", "") if within is None else (name, within.cells)
+    found: Rows[Row[R]] = Rows(
+        given.graph, given.view(name), key, own, windowed, _fold=fold_name, _cells=cells_of
+    )
 
     readers, sinks = found._readers, found._sinks.values()
 
@@ -180,8 +183,8 @@ def _declared(
     given.declare(name, handler, options, plain_state=is_plain(aggregate))
 
     def rows_of(stream: str, state: dict[str, Any], cells: CellRange) -> Iterator[Any]:
-        if given.within is not None:
-            at = given.within.cell(name)
+        if within is not None:
+            at = within.cell(name)
             state = next((cell for _, cell in cells(at, f"{at}\0")), {})
         for each in fold.rows(state):
             yield asdict(_row(stream, each, windowed))

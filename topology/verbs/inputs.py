@@ -16,6 +16,7 @@ from topology.model.event import Draft, Event, event_of
 from topology.model.names import checked_name
 from topology.model.table import Table
 from topology.verbs.declared_views import Handler, ViewOptions, declare, own_table, sends_to
+from topology.verbs.own_cells import OwnCells
 from topology.verbs.revisions import Cells
 from topology.verbs.steps import Step
 from topology.verbs.windows import milliseconds_of
@@ -37,18 +38,23 @@ class Sent:
 class Within:
     """Verbs that run in another view's unit, behind its handler, on what this sends to a topic.
 
-    They keep what they know of a stream in cells of the view.
+    They keep what they know of a stream in cells of the view, which its handler does not see.
+
+    Attributes:
+        cells: what the names of these cells begin with.
     """
 
     def __init__(self, graph: Topology, view: str, topic: str) -> None:
         self.graph, self.view, self.topic = graph, view, topic
+        self.cells = f"{topic} → "
         self._readers: dict[str, tuple[Handler, int]] = {}
         before = graph.views[view]
         handler, arguments = before.handler, 1 + before.stateful + before.cells
 
         def run(event: Event, state: dict[str, Any], cells: Cells) -> Iterator[Any]:
             values = []
-            items = handler(*(event, state, cells)[:arguments])
+            own = OwnCells(cells, self.cells)
+            items = handler(*(event, state, own)[:arguments])
             for item in () if items is None else each_of(items):
                 if item.__class__ is Emit and item.topic == topic:
                     values.append(self._value(event, item))
@@ -69,7 +75,7 @@ class Within:
 
     def cell(self, name: str) -> str:
         """Where a reader keeps its dictionary."""
-        return f"{self.topic} → {name}"
+        return f"{self.cells}{name}"
 
     def add(
         self,
@@ -132,11 +138,9 @@ class Input:
 
     def needed(self, content: Any) -> Any:
         """What is kept of content that was read, so that `read` makes the same of it again."""
-        if self.fields is None:
-            return content
         whole = content.value if content.__class__ is LazyJson else content
-        if whole.__class__ is not dict:
-            return content
+        if self.fields is None or whole.__class__ is not dict:
+            return whole
         return {name: whole[name] for name in self.fields if name in whole}
 
     def taken(self, event: Event) -> tuple[Any, int]:

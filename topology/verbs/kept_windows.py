@@ -12,7 +12,7 @@ from typing import Any
 from topology.verbs.contributions import Part
 from topology.verbs.revisions import Cells
 from topology.verbs.sorted_cells import SortedCells
-from topology.verbs.windows import Windows
+from topology.verbs.windows import Hopping
 
 DROPPED = 100
 """Windows, and streams, that one event drops of a key."""
@@ -24,7 +24,7 @@ class KeptWindows:
     windows: of the key. keep: ms behind its clock. state, cells: the key's; the state has `clock`.
     """
 
-    def __init__(self, windows: Windows, keep: int, state: dict[str, Any], cells: Cells) -> None:
+    def __init__(self, windows: Hopping, keep: int, state: dict[str, Any], cells: Cells) -> None:
         self.windows, self.keep, self.state, self.cells = windows, keep, state, cells
         self.starts, self.marks = SortedCells(cells, "windows"), SortedCells(cells, "marks")
 
@@ -70,7 +70,8 @@ class KeptWindows:
                 del self.cells[f"from {entry[1]}"]
             else:
                 self.marks.put([last, entry[1]])
-        ended = takewhile(lambda each: self._over(each[0], over), self.starts.since([-(2**62)]))
+        size = self.windows.size
+        ended = takewhile(lambda each: each[0] + size <= over, self.starts.since([-(2**62)]))
         gone = list(islice(ended, DROPPED))
         for entry in gone:
             self.starts.remove(entry)
@@ -80,6 +81,3 @@ class KeptWindows:
     def _end(self, time: int) -> int:
         """When the last window of a time ends."""
         return self.windows.of(time)[-1][1]
-
-    def _over(self, start: int, over: int) -> bool:
-        return dict(self.windows.of(start))[start] <= over

@@ -49,10 +49,10 @@ class Found:
     """A left value with what it finds.
 
     id: tells it from the other rows of its key. stream, sequence, number: its event, and which of
-    that event's values it is. time: of its event (ms). left, right: contents; None for a right
-    where there is none. final: whether the right has passed it. missing: how many right events were
-    given up that may have been meant. settled: whether it is kept no more, so that nothing revises
-    it.
+    that event's values it is. time: of its event (ms). left, right: contents, the right's in a
+    list; None where there is none. final: whether the right has passed it. missing: how many right
+    events were given up that may have been meant. settled: whether it is kept no more, so that
+    nothing revises it.
     """
 
     id: str
@@ -172,6 +172,7 @@ class _Key:
             row = f"{stream} {sequence} {number}"
             if at < self.kept and not known:
                 used, missing = self.find(at)
+                self.bytes -= self.size(content, used)
                 self.say(row, [stream, sequence, number, time, content], used, True, missing, True)
                 self.state["gone"] = max(at, self.state.get("gone", at))
                 continue
@@ -205,7 +206,10 @@ class _Key:
         self, sequence: int, time: int, missing: int, content: Any, known: bool = False, *,
         corrects: bool = False,
     ) -> None:  # fmt: skip
-        """known: as of the left. corrects: whether a rebuild sends it."""
+        """content: in a list; None of what verbs leave out. known: as of the left.
+
+        corrects: whether a rebuild sends it.
+        """
         at = sequence if self.by_sequence else time
         if at < self.kept and not (corrects and self._is_whole_behind(at, sequence)):
             if content is not None or corrects:
@@ -227,7 +231,7 @@ class _Key:
             if held is None:
                 self.state["held"] = self.state.get("held", 0) + 1
             self.values.put([at, sequence])
-            self.cells[f"value {sequence}"] = content
+            self.cells[f"value {sequence}"] = content[0]
         elif held is not None:
             self.state["held"] -= 1
             self.values.remove(held)
@@ -294,12 +298,14 @@ class _Key:
         room = MOST
         for group, cell in self.state.pop("over", ()):
             while rows := self.cells.pop(f"wait {group} {cell}", None):
-                while rows and room and self.bytes > 0:
-                    at, row = rows.pop(0)
+                while rows and room:
+                    at, row = rows[0]
                     known = self.cells.get(f"row {row}")
                     if known is not None and known[-1] is None:
-                        self.tell(at, row)
+                        if not self.tell(at, row, fits=True):
+                            break
                         room -= 1
+                    del rows[0]
                 if rows:
                     self.cells[f"wait {group} {cell}"] = rows
                     self.state.setdefault("over", []).append([group, cell])
@@ -310,38 +316,51 @@ class _Key:
             low, high, *after = self.state.pop(which, (LAST, LAST))
             entries = index.since([low, *after]) if low < high else iter(())
             for at, row in list(islice(_before(entries, high), room + 1)):
-                if not room or self.bytes <= 0:
+                if not room or not self.tell(at, row, fits=True):
                     self.state[which] = [at, high, row]
                     self.taken.more = True
                     break
-                self.tell(at, row)
                 room -= 1
 
-    def tell(self, at: int, row: str) -> None:
-        """Tell of a row, unless it was told of just so."""
+    def tell(self, at: int, row: str, fits: bool = False) -> bool:
+        """Tell of a row, unless it was told of just so.
+
+        fits: only if it fits into the record, as the first one always does. Returns whether it did.
+        """
         known = self.cells[f"row {row}"]
         used, missing = self.find(at)
         final = at < self.reached
         said = [used, final, missing]
         if known[-1] == said:
-            return
+            return True
+        size = self.size(known[-2], used)
+        if fits and self.taken.found and size > self.bytes:
+            return False
         self.cells[f"row {row}"] = [*known[:-1], said]
         if not final:
             self.open.put([at, row])
         elif known[-1] is not None and not known[-1][1]:
             self.open.remove([at, row])
+        self.bytes -= size
         self.say(row, known[:-1], used, final, missing)
+        return True
+
+    def size(self, left: Any, used: int | None) -> int:
+        """Bytes of what a row is made of."""
+        size = len(orjson.dumps(left))
+        if used is None:
+            return size
+        if used not in self.size_of_right:
+            self.size_of_right[used] = len(orjson.dumps(self.cells[f"value {used}"]))
+        return size + self.size_of_right[used]
 
     def say(
         self, row: str, left: list[Any], used: int | None, final: bool, missing: int,
         settled: bool = False,
     ) -> None:  # fmt: skip
         """left: stream, sequence, number, time and content. used: the right's sequence."""
-        right = None if used is None else self.cells[f"value {used}"]
+        right = None if used is None else [self.cells[f"value {used}"]]
         stream, sequence, number, time, content = left
-        if used is not None and used not in self.size_of_right:
-            self.size_of_right[used] = len(orjson.dumps(right))
-        self.bytes -= len(orjson.dumps(content)) + self.size_of_right.get(used or 0, 0)
         self.taken.found.append(
             Found(row, stream, sequence, number, time, content, right, final, missing, settled)
         )

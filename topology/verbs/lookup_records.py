@@ -4,8 +4,8 @@ A record's value is a JSON list that begins with its kind:
 
 - `["left", [[sequence, time, [[number, at], …], content], …]]`: left events, and what their values
   look up.
-- `["right", [[sequence, time, missing, content], …]]`: right events; without content where their
-  verbs leave one out.
+- `["right", [[sequence, time, missing, [content]], …]]`: right events; null for the last where
+  their verbs leave one out.
 - `["over", [[group], …]]`: rows have waited long enough, those that began to at about
   the same time.
 - `["on", []]`: go on with the rows that a right event has made final.
@@ -20,8 +20,6 @@ from typing import Any, Literal
 
 import orjson
 
-from topology.inspectors.inspector import Inspected
-from topology.inspectors.lazy import LazyJson
 from topology.model.changes import check_finite
 from topology.model.errors import HandlerError, Malformed
 from topology.model.event import Message
@@ -48,8 +46,8 @@ class LookupRecord:
         return [self.epoch, self.sequence]
 
 
-def lookup_record_of(message: Message) -> Inspected:
-    """Inspect a record: its stream is the key, its sequence the offset.
+def lookup_record_of(message: Message) -> LookupRecord:
+    """Read a record.
 
     Raises:
         Malformed: nobody but the lookup's views may write to the topic, and this is none of theirs.
@@ -59,14 +57,12 @@ def lookup_record_of(message: Message) -> Inspected:
         kind, items = orjson.loads(message.value or b"")
         if kind not in _KINDS:
             raise ValueError(f"{kind!r:.100} is none of {_KINDS}")
-        content = LookupRecord(
+        return LookupRecord(
             kind, list(items), (headers[STREAM] or b"").decode(), int(headers[SEQUENCE] or b""),
             int(headers.get(EPOCH) or b"0"),
         )  # fmt: skip
-        key = (message.key or b"").decode()
     except (ValueError, TypeError, KeyError) as error:
         raise Malformed(f"no record of a lookup: {error}") from None
-    return Inspected(stream=key, sequence=message.offset, kind=None, content=content)
 
 
 def encoded(kind: Kind, items: Iterable[Item] = ()) -> bytes:
@@ -104,6 +100,4 @@ _OPTIONS = (
 
 
 def _jsonable(value: Any) -> Any:
-    if isinstance(value, LazyJson):
-        return value.value
     raise TypeError(f"a {type(value).__name__} is none; let the inspector leave it as JSON has it")

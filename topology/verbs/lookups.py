@@ -21,6 +21,7 @@ from topology.verbs.as_of import AsOf
 from topology.verbs.combining import key_text
 from topology.verbs.contributions import InOffsetOrder
 from topology.verbs.declared_views import ViewOptions, declare, sends_to
+from topology.verbs.hop_inspector import HopInspector
 from topology.verbs.inputs import Input
 from topology.verbs.lookup_join import Found, LookupJoin
 from topology.verbs.lookup_records import LookupRecord, as_told_anew, encoded, lookup_record_of
@@ -98,7 +99,8 @@ def latest(given: Input, name: str, options: ViewOptions) -> Latest[Any]:
         if order.counts:
             missing = missing_before(state, event.sequence, order.step, first)
         there = any(True for _ in run(content))
-        item = [event.sequence, time, missing, given.needed(event.content) if there else None]
+        kept = [given.needed(event.content)] if there else None
+        item = [event.sequence, time, missing, kept]
         return [Emit(topic, event.stream, encoded("right", [item])) for topic in found._topics]
 
     declare(given.graph, name, given.source, named(send, given.steps, "latest"), options)
@@ -127,9 +129,9 @@ def lookup(
     right._topics.append(topic)
     _feeds(graph, right._name, topic)
     views = (f"{name}-left", right._name, *((f"{name}-wait",) if at.wait else ()), name)
-    source = graph.add_hop(
-        f"{name}-by", topic, views, lookup_record_of, InOffsetOrder(), given.source.partitions
-    )
+    inspector = HopInspector(lookup_record_of, right._input.source.stream_ids)
+    order, partitions = InOffsetOrder(), given.source.partitions
+    source = graph.add_hop(f"{name}-by", topic, views, inspector, order, partitions)
     rows = _combine(given, right, source, at, merge, name, waits, ViewOptions(tables=tables))
     if at.wait:
         _wait(graph, source, at.wait / 1000, name, waits, topic)
@@ -147,17 +149,16 @@ def _send_left(
 ) -> None:
     """Declare the view that takes the left streams in sequence."""
     run = fused(given.steps)
-    ids = getattr(right.source.inspector, "stream_ids", None)
-    # Any text of the hop is an id as it is, but for GUIDs, which it reads as inspectors do.
-    as_right = None if ids is None or {*ids.types} <= {"auto", "text"} else ids.read
+    ids = right.source.stream_ids
 
     def send(event: Event) -> list[Emit]:
         content, time = given.taken(event)
         looks: dict[str, list[list[int]]] = {}
         for number, value in enumerate(run(content)):
-            to = event.stream if key is None else key_text(key(value), "lookup(key=…)")
-            if as_right is not None:
-                to = as_right(to)
+            if key is None:
+                to = ids.read(event.stream)
+            else:
+                to = key_text(key(value), ids, "lookup(key=…)")
             looks.setdefault(to, []).append([number, at.at(value, time)])
         kept = given.needed(event.content) if looks else None
         return [
@@ -208,7 +209,7 @@ def _combine(
 
     def change_of(found: Found) -> Change:
         value = list(run_left(given.read(found.left)))[found.number]
-        known = None if found.right is None else right_of(found.right)
+        known = None if found.right is None else right_of(found.right[0])
         row = LookupRow(
             found.stream, found.sequence, found.number, merge(value, known), found.final,
             found.missing,
@@ -248,7 +249,11 @@ def _combine(
             if told is not None:
                 used, final, missing = told
                 value = f"value {used}"
-                right = None if used is None else next(iter(cells(value, f"{value}\0")))[1]
+                right = None
+                if used is not None:
+                    right = [kept for _, kept in cells(value, f"{value}\0")]
+                    if not right:
+                        continue  # what it found is dropped, and so will it be
                 found = Found(at, stream, sequence, number, time, left, right, final, missing)
                 try:
                     row = change_of(found).row
@@ -270,9 +275,9 @@ def _wait(
 ) -> None:
     """Declare the view that says when rows have waited long enough."""
     view = f"{name}-wait"
-    held = graph.add_hop(
-        view, waits, (name,), lookup_record_of, Monotonic(seconds, appended=True), source.partitions
-    )
+    inspector = HopInspector(lookup_record_of, source.stream_ids)
+    order = Monotonic(seconds, appended=True)
+    held = graph.add_hop(view, waits, (name,), inspector, order, source.partitions)
 
     def over(event: Event) -> list[Emit]:
         return [Emit(topic, event.stream, encoded("over", event.content.items))]

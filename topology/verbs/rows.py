@@ -30,7 +30,7 @@ from topology.verbs.contributions import Part, as_correction, encode_parts
 from topology.verbs.declared_views import own_table, sends_to
 from topology.verbs.revisions import Cells, Change, Reader, Sink, applied, differences
 from topology.verbs.steps import Step, Verb, checked_columns, checked_function, fused, written
-from topology.verbs.windows import Windows
+from topology.verbs.windows import Hopping, Windows
 
 L = TypeVar("L")
 U = TypeVar("U")
@@ -50,6 +50,7 @@ class Rows(Generic[L]):
         _timed: whether they have a time, for windows.
         _steps: verbs between the rows and their readers.
         _fold: the fold within its view that makes them, empty for the view's own.
+        _cells: what the names of its readers' cells begin with.
         _shown: what verbs are given of a row, None for all of it; the table's other columns are
             then beside what verbs make.
         _sinks: name → what says one thing of each row as it is.
@@ -64,6 +65,7 @@ class Rows(Generic[L]):
     _steps: tuple[Step, ...] = ()
     _shown: Callable[[Any], Any] | None = None
     _fold: str = ""
+    _cells: str = ""
     _sinks: dict[str, Sink] = field(default_factory=dict)
     _readers: dict[str, Reader] = field(default_factory=dict)
 
@@ -202,7 +204,9 @@ class Rows(Generic[L]):
         checked_name("fold", name)
         part_of = self._part_of(aggregate, name, lambda _: "")
         key: dict[str, ColumnType] = {"key": str}
-        found: Rows[KeyRow[R]] = Rows(self._graph, self._view, key, {"missing": int}, _fold=name)
+        found: Rows[KeyRow[R]] = Rows(
+            self._graph, self._view, key, {"missing": int}, _fold=name, _cells=self._cells
+        )
         cell_name = self._cell(f"fold {name}")
         prefix = f"{cell_name}="
 
@@ -307,7 +311,7 @@ class Rows(Generic[L]):
 
     def _cell(self, reader: str) -> str:
         """What a reader's cells begin with."""
-        return f"{reader} of {self._fold}" if self._fold else reader
+        return self._cells + (f"{reader} of {self._fold}" if self._fold else reader)
 
     def _add(self, name: str, reader: Reader, *, cells: bool) -> None:
         self._checked(name)
@@ -334,7 +338,7 @@ class RowsByKey(Generic[L]):
 
     _rows: Rows[L]
     _key: Callable[[Any], Any]
-    _windows: Windows | None = None
+    _windows: Hopping | None = None
     _keep: int | None = None
 
     def window(self, windows: Windows, keep: float | None = None) -> "RowsByKey[L]":
@@ -349,8 +353,8 @@ class RowsByKey(Generic[L]):
         Raises:
             DeclarationError: they are sessions, or the rows have no time.
         """
-        kept = checked_windows(windows, self._rows._timed, keep)
-        return replace(self, _windows=windows, _keep=kept)
+        checked, kept = checked_windows(windows, self._rows._timed, keep)
+        return replace(self, _windows=checked, _keep=kept)
 
     def fold(
         self, aggregate: Aggregate[L, S, R], *, name: str, **options: Unpack[CombineOptions]

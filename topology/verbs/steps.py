@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
+from topology.inspectors.lazy import LazyJson
 from topology.model.changes import ITEMS_LIMIT
 from topology.model.errors import DeclarationError, HandlerError
 from topology.model.names import misfit
@@ -65,11 +66,12 @@ def reader(what: str, of: Any) -> Callable[[Any], Any]:
         if isinstance(of, str):
             raise TypeError("it is a text")
         # That of the adapter only takes more arguments, and costs as much again.
-        return TypeAdapter(of).validator.validate_python
+        read = TypeAdapter(of).validator.validate_python
     except Exception as error:
         raise DeclarationError(
             f"{what}(of={of!r}): no type that content is read into: {error}"
         ) from None
+    return lambda content: read(content.value if content.__class__ is LazyJson else content)
 
 
 def fields_read(of: Any) -> tuple[str, ...] | None:

@@ -62,6 +62,8 @@ async def arebuild(task: ViewTask, stream: str, history: History, unit: CommitUn
 
 async def rebuild_all(task: ViewTask, histories: Mapping[str, History], unit: CommitUnit) -> None:
     """Rebuild several of `task.rebuilds` into one unit, with either kind of handler."""
+    if histories:
+        task.state.save(unit)
     for stream, history in histories.items():
         if task.view.is_async:
             await arebuild(task, stream, history, unit)

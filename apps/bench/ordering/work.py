@@ -21,7 +21,7 @@ class Row:
         name: what it is called.
         keys: how many streams; None: messages without a key.
         commit: of the view.
-        published: seconds of the library in Java.
+        published: seconds of Confluent's Parallel Consumer, by its README.
         run_in: where handlers run. Threads sleep to a fraction of a millisecond, tasks to one.
     """
 

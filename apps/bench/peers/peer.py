@@ -16,7 +16,8 @@ class Peer:
 
     command: of a process that does the job in its environment. missing: → what is not installed,
     None if it is ready. install: brings that. title: for the reader, with its version. topics: what
-    follows the group in the names of topics that have to be there before it starts.
+    follows the group in the names of topics that have to be there before it starts. fraction: 1 in
+    so many of the events are enough for its rate, where all would take it minutes.
     """
 
     name: str
@@ -26,3 +27,4 @@ class Peer:
     missing: Callable[[], str | None] = nothing
     install: Callable[[], None] = nothing
     topics: tuple[str, ...] = ()
+    fraction: int = 1

@@ -50,5 +50,6 @@ FAUST = Peer(
     guarantees=("at_least_once",),
     # Made by Faust itself, they are sometimes not known in time; it then skips the first events.
     topics=("-progress-changelog", "-waiting-changelog"),
+    fraction=10,
 )
 PEERS = {peer.name: peer for peer in (SEQUITUR, LIMIT, KAFKA_STREAMS, FLINK, QUIX, FAUST)}

@@ -8,6 +8,7 @@ from bench.peers.peer import Peer
 from bench.peers.registry import PEERS
 from bench.results import Sample
 from bench.scenarios.scenario import Column, Scenario
+from bench.workload import Workload
 
 
 def run(bench: Bench) -> Iterator[Sample]:
@@ -21,8 +22,8 @@ def run(bench: Bench) -> Iterator[Sample]:
 
 
 def measure(bench: Bench, peer: Peer, guarantee: Guarantee) -> dict[str, float]:
-    """One run over the whole workload."""
-    work = bench.workload
+    """One run over the workload, or as much of it as the peer's rate needs."""
+    work = Workload(-(-bench.events // peer.fraction))
     with bench.run(guarantee) as run:
         run.read(bench.topic(work))
         topics = [run.job.group + topic for topic in peer.topics]

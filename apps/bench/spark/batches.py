@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 from bench.bench import FULL, PARTITIONS, Bench, sample
-from bench.goals import Goal
+from bench.goals import Goal, figure
 from bench.results import Sample, percentile
 from bench.scenarios.scenario import Column, Scenario
 from bench.spark.records import record
@@ -85,4 +85,13 @@ SCENARIO = Scenario(
     },
 )
 
-GOALS: tuple[Goal, ...] = ()
+GOALS = (
+    Goal(
+        "Delta Lake, from record to row, p50, ms",
+        "batches",
+        figure("delta", "p50"),
+        2_000,
+        at_least=False,
+        digits=0,
+    ),
+)

@@ -53,6 +53,7 @@ class Watch:
         self.actions = Actions(config.action)
         self.watching, self.records = False, 0
         self.alerts: Counter[str] = Counter()
+        self._at_first: set[TopicPartition] | None = None
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Watch until it is told to stop; begin again where Kafka failed."""
@@ -80,6 +81,8 @@ class Watch:
         alerts = Alerts(self._config.patterns)
         self.actions.forget()
         places = await self._places()
+        if self._at_first is None:
+            self._at_first = set(places)
         self.watching = bool(places)
         if not places:
             logger.info("none of the topics is there yet: %s", ", ".join(self._config.topics))
@@ -145,7 +148,9 @@ class Watch:
         for at in places:
             committed = await consumer.committed(at)
             if committed is None:
-                committed = first[at] if self._everything else ends[at]
+                # What has come since this process began to look, it has from its first record on.
+                new = self._everything or at not in (self._at_first or ())
+                committed = first[at] if new else ends[at]
                 # From now on it has been here, whenever it is asked again.
                 await consumer.commit({at: committed})
             if committed > ends[at]:

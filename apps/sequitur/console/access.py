@@ -1,15 +1,14 @@
 """Who may look and who may act: the token, sessions, and where a request comes from."""
 
 import hmac
-import ipaddress
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from topology.model.printable import printable
+from topology.monitoring.same_origin import loopback
 
 TOKEN = "CONSOLE_TOKEN"
 LENGTH = 16
@@ -36,35 +35,6 @@ def token_of(file: Path | None, environment: Mapping[str, str]) -> str | None:
     if len(found) < LENGTH or not found.isascii() or not found.isprintable():
         raise AccessError(f"{where}: a token has at least {LENGTH} ASCII characters on one line")
     return found
-
-
-def loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def same_origin(host: str, origin: str | None, *, local: bool) -> str | None:
-    """Why a request is not answered, None if it is.
-
-    Args:
-        host: the header of that name.
-        origin: the header of that name, None without one.
-        local: whether the console listens on loopback: a page of another name that resolves to it
-            (DNS rebinding) has that other name in both headers.
-    """
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        came = None if origin is None else urlsplit(origin)
-    except ValueError:
-        return "its Host or Origin is none"
-    if local and not loopback(name):
-        return f"the console is at 127.0.0.1 and localhost, not at {printable(name, 80)}"
-    if came is not None and (came.scheme not in ("http", "https") or came.netloc != host):
-        return f"it comes from a page of {printable(origin, 80)}, not of the console"
-    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from typing import Any
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from sequitur.console.access import Access, Session, same_origin
+from sequitur.console.access import Access, Session
+from topology.monitoring.same_origin import same_origin
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -7,6 +7,7 @@ only from where it is itself, and the slower one goes back to where the inbox is
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -33,6 +34,8 @@ RECORDS = 5_000
 """Read and received at a time."""
 GAPS = 100
 """Gaps that are looked at together, and about how many are asked for at a time."""
+LOOK = 5_000
+"""Milliseconds after which it is looked whether topics have other partitions."""
 VOID = ".void"
 """Behind a topic's name: where the relay says which of its messages are void."""
 
@@ -157,6 +160,7 @@ class Feed:
                 "auto_offset_reset": "earliest",
                 "isolation_level": "read_committed",
                 "fetch_max_wait_ms": 50,
+                "metadata_max_age_ms": LOOK,
                 "key_deserializer": raw,  # tells records apart whose headers cannot be read
                 **self._settings,
             }
@@ -166,7 +170,13 @@ class Feed:
             positions = self.positions = await self._assign(consumer)
             self._consumer = consumer
             self.ready.set()
+            numbers = Counter(at.topic for at in positions)
             while not stopped.is_set():
+                for topic, number in numbers.items():
+                    now = len(consumer.partitions_for_topic(topic) or ())
+                    if now not in (0, number):  # none: that is not known at the moment
+                        logger.info("inbox %s: %s has %d partitions now", self._name, topic, now)
+                        return
                 found = await consumer.getmany(timeout_ms=200, max_records=RECORDS)
                 if any(found.values()):
                     await self._receive(found, positions)
@@ -182,16 +192,25 @@ class Feed:
         offsets = await asyncio.to_thread(self._inbox.offsets)
         beginnings = await consumer.beginning_offsets(partitions)
         positions: dict[TopicPartition, int] = {}
+        known = {topic for topic, _ in offsets}
+        new: dict[Partition, ReadRange] = {}
         for at in partitions:
-            stored = offsets.get((at.topic, at.partition))
-            if stored is not None and stored < beginnings[at]:
+            place, begin = (at.topic, at.partition), beginnings[at]
+            # One that was added to a topic is to be read from its first message on.
+            stored = offsets.get(place, 0 if at.topic in known else begin)
+            if stored < begin:
                 logger.error(
                     "inbox %s: %s/%d is at offset %d, but the topic begins at %d: retention has "
                     "deleted what comes between; what is missing shows as gaps",
-                    self._inbox.name, at.topic, at.partition, stored, beginnings[at],
+                    self._inbox.name, at.topic, at.partition, stored, begin,
                 )  # fmt: skip
-            positions[at] = beginnings[at] if stored is None else stored
-            consumer.seek(at, max(positions[at], beginnings[at]))
+            if place not in offsets:
+                new[place] = ReadRange(begin, begin)
+            positions[at] = offsets.get(place, begin)
+            consumer.seek(at, max(positions[at], begin))
+        if new:
+            # So that one that is added later is known by having none.
+            await asyncio.to_thread(self._inbox.receive, [], read=new)
         return positions
 
     async def _partitions(self) -> list[TopicPartition]:

@@ -7,9 +7,8 @@ import orjson
 
 from stores.inbox.message import mistyped
 from stores.message import Message
-from topology.inspectors import Headers
-from topology.inspectors.fields import key
-from topology.inspectors.inspector import AnyInspector, Inspect, compile_inspector
+from topology.inspectors.inspector import AnyInspector, Inspect, compile_inspector, kind_text
+from topology.inspectors.normalise import sequence_number
 from topology.model.errors import Malformed, described
 from topology.model.event import Damaged
 from topology.model.printable import printable
@@ -59,26 +58,38 @@ def inspected(inspector: AnyInspector, topic: str) -> Interpret:
         if found is None:
             return None
         stream, sequence, kind, _ = found
-        void = any(name == "sequitur-void" for name, _ in record.headers)
-        # A header may have no value, and any bytes for one.
-        headers = {
-            name: (value or b"").decode("utf-8", "replace") for name, value in record.headers
-        }
-        return Message(topic, stream, sequence, kind, record.value or b"", headers, void=void)
+        return _message(topic, stream, sequence, kind, record)
 
     return interpret
 
 
 def relayed(topic: str) -> Interpret:
-    """Messages of a topic that a relay fills. Earlier ones left the header of no kind out."""
-    with_kind = inspected(Headers(key(), "sequitur-sequence", "sequitur-kind"), topic)
-    without = inspected(Headers(key(), "sequitur-sequence"), topic)
+    """Messages of a topic that a relay fills; their streams are the keys as they are.
+
+    Earlier relays left the header of no kind out.
+    """
 
     def interpret(record: Any) -> Message | None:
-        has_kind = any(name == "sequitur-kind" for name, _ in record.headers)
-        return with_kind(record) if has_kind else without(record)
+        given = dict(record.headers)
+        if "sequitur-sequence" not in given:
+            raise Malformed("the sequence is missing: no header 'sequitur-sequence'")
+        if record.key is None:
+            raise Malformed("the stream is missing: the record has no key")
+        try:
+            stream = record.key.decode()
+        except UnicodeDecodeError:
+            raise Malformed("the stream is not UTF-8") from None
+        sequence = sequence_number(given["sequitur-sequence"])
+        return _message(topic, stream, sequence, kind_text(given.get("sequitur-kind")), record)
 
     return interpret
+
+
+def _message(topic: str, stream: str, sequence: int, kind: str | None, record: Any) -> Message:
+    void = any(name == "sequitur-void" for name, _ in record.headers)
+    # A header may have no value, and any bytes for one.
+    headers = {name: (value or b"").decode("utf-8", "replace") for name, value in record.headers}
+    return Message(topic, stream, sequence, kind, record.value or b"", headers, void=void)
 
 
 def output_records(topic: str) -> Interpret:

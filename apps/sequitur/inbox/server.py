@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 BODY_BYTES = 32 << 20
 GAPS = 100
-"""That a response names, the oldest first."""
+"""That a response names, the oldest first; the next one to the same sender, those behind them."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Received = Callable[[ReceiveResult, float], None]
@@ -40,6 +40,8 @@ def application(
     each batch, and how long it took."""
     limits = limits or Limits()
     reading = asyncio.Semaphore(limits.bodies)
+    turns: dict[str | None, int] = {}
+    """Address → how many gaps it was named of those that there are, where it was not all."""
 
     @web.middleware
     async def authorised(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -66,7 +68,11 @@ def application(
                 raise web.HTTPBadRequest(text=f"{printable(error, 400)}\n") from None
 
             def work() -> tuple[ReceiveResult, Any]:
-                return inbox.receive(arrived), gaps(inbox, GAPS)
+                received = inbox.receive(arrived)
+                page = gaps(inbox, GAPS, turn := turns.pop(request.remote, 0))
+                if len(page) == GAPS:
+                    turns[request.remote] = turn + GAPS
+                return received, page
 
             try:
                 began = time.monotonic()

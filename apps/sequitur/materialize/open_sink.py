@@ -55,6 +55,14 @@ class OpenSink:
             return refused
         return None
 
+    def takes(self, outputs: Outputs) -> bool:
+        """Whether the store takes other tables, as it is by now."""
+        try:
+            open_sink(self._url, outputs.tables).close()
+        except StoreError:
+            return False
+        return True
+
     def dead(self, topics: Iterable[str]) -> int:
         """How many records of these topics could not be applied so far. Raises StoreError."""
         wanted = set(topics)

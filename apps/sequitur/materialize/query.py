@@ -133,7 +133,7 @@ class BatchSizes:
         """Whether a batch is large."""
         before, ends = self._ends(number - 1), self._ends(number)
         self._last = number, ends
-        return taken(before, ends) >= self._large
+        return sum(taken(before, ends)) >= self._large
 
     def _ends(self, number: int) -> Ends:
         if self._last is not None and self._last[0] == number:

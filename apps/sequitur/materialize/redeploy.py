@@ -1,6 +1,8 @@
 """A materializer that goes on when its topology is deployed anew: the query is started again."""
 
 import logging
+import math
+import time
 from dataclasses import replace
 from threading import Event
 
@@ -8,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sequitur.kafka.options import OptionError
 from sequitur.materialize.open_sink import OpenSink
-from sequitur.materialize.outputs import Deployed
+from sequitur.materialize.outputs import AGAIN_SECONDS, Deployed
 from sequitur.materialize.query import Settings, materialize
 from sequitur.materialize.report import Report
 from topology import DeclarationError
@@ -28,15 +30,20 @@ def materialize_on(
 
     Positions are in the store's own transactions, so a query that is started again goes on exactly
     where the one before it was. What cannot be read or is refused by the store is told, and all
-    goes on as before. deployed: None where topics were named, which never change.
+    goes on as before; what is refused is tried again, since the store's tables may be others later,
+    as after a rebuild. deployed: None where topics were named, which never change.
     """
 
-    unread = False
+    unread, again_at = False, math.inf
 
     def changed() -> bool:
-        nonlocal unread
+        nonlocal unread, again_at
         if deployed is None:
             return False
+        if time.monotonic() >= again_at:
+            again_at = time.monotonic() + AGAIN_SECONDS
+            if store.takes(deployed.outputs):
+                return True
         try:
             again = deployed.look()
         except (DeclarationError, OptionError) as error:
@@ -59,7 +66,9 @@ def materialize_on(
             report.tell_problem(
                 f"the topology was deployed anew, but {refused}; going on as before"
             )
+            again_at = time.monotonic() + AGAIN_SECONDS
             continue
+        again_at = math.inf
         report.tell_problem(None)
         settings = replace(settings, topics=outputs.topics, dead_topic=outputs.dead_topic)
         log.info("the topology was deployed anew: reading %s", ", ".join(outputs.topics))

@@ -130,8 +130,14 @@ class Job:
         return self.new_plan(claim)
 
     def known(self, plan: Plan, live: Sink) -> bool:
-        """Whether what the plan's shadow needs is still there."""
-        return plan.stage == "build" or plan.shadow in live.shadows()
+        """Whether what the plan needs is still there.
+
+        A snapshot whose limits were not read is not gone on with, since compaction takes them;
+        nothing was built of it either.
+        """
+        if plan.stage == "build":
+            return self.folder.limits.exists()
+        return plan.shadow in live.shadows()
 
     def new_plan(self, claim: Claim) -> Plan:
         """Note where the views are; from here on, what ends too early can be gone on with."""
@@ -151,8 +157,8 @@ class Job:
         while True:
             with open_sink(self.store, self.tables, shadow=plan.shadow) as shadow:
                 try:
-                    tallies = self.fill(plan, shadow, check)
-                    return self.finish(plan, live, shadow, check, tallies)
+                    self.fill(plan, shadow, check)
+                    return self.finish(plan, live, shadow, check)
                 except Refused as refused:
                     if not plan.fold:
                         raise
@@ -162,15 +168,15 @@ class Job:
                         refused,
                     )
             live.drop(plan.shadow)
-            self.folder.clear()
+            self.folder.clear(limits=False)  # which are those of the snapshot
             plan = Plan(plan.request, plan.snapshot, fold=False)
             claim.note(plan.shadow)
             self.folder.save(plan)
 
-    def fill(self, plan: Plan, shadow: Sink, check: Callable[[], None]) -> dict[str, Tally]:
+    def fill(self, plan: Plan, shadow: Sink, check: Callable[[], None]) -> None:
         """Fill the shadow with what is rebuilt, unless that was done already."""
         if plan.stage != "build":
-            return {}
+            return
         with self.limits(plan, check) as limits, self.spark() as spark, self.sending() as sending:
             began = time.monotonic()
             build = self.build(spark, limits, plan, check)
@@ -183,10 +189,10 @@ class Job:
                 compare_hashes(build)
         self.judge(tallies)
         plan.dead = dead_of(shadow)
+        plan.tables = {name: tuple(tally.tables) for name, tally in tallies.items()}
         begin_following(shadow, plan)
         plan.stage = "follow"
         self.folder.save(plan)
-        return tallies
 
     def judge(self, tallies: Mapping[str, Tally]) -> None:
         """Raise CannotRebuild where what was rebuilt must not replace what is there."""
@@ -205,18 +211,11 @@ class Job:
                     "that is meant"
                 )
 
-    def finish(
-        self,
-        plan: Plan,
-        live: Sink,
-        shadow: Sink,
-        check: Callable[[], None],
-        tallies: Mapping[str, Tally],
-    ) -> bool:
+    def finish(self, plan: Plan, live: Sink, shadow: Sink, check: Callable[[], None]) -> bool:
         """Follow, compare, switch."""
         with Follow(self.app, plan, live, shadow, check) as follow:
             follow.catch_up()
-            same = self.compare(live, shadow, tallies)
+            same = self.compare(plan, live, shadow)
             self.dead = plan.dead + dead_of(shadow)
             if self.dead:
                 log.warning("what was rebuilt lacks %s that could not be applied: see the "
@@ -239,7 +238,7 @@ class Job:
         )
         return True
 
-    def compare(self, live: Sink, shadow: Sink, tallies: Mapping[str, Tally]) -> bool:
+    def compare(self, plan: Plan, live: Sink, shadow: Sink) -> bool:
         """Tell how the tables differ. Returns whether none does."""
         same = True
         for view in self.views:
@@ -248,7 +247,7 @@ class Job:
                 log.info("%s", found)
                 same &= found.same
             declared = {table.name for table in view.tables}
-            for name in sorted(set(tallies[view.name].tables if tallies else ()) - declared):
+            for name in sorted(set(plan.tables.get(view.name, ())) - declared):
                 with suppress(StoreError):
                     one, other = live.count(name), shadow.count(name)
                     log.info(

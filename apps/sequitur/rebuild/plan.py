@@ -51,7 +51,8 @@ class Request:
 class Plan:
     """shadow: of the read store. fold: whether each stream's changes are made one record.
 
-    dead: records of what was rebuilt that the store did not take, once all of it is there.
+    dead: records of what was rebuilt that the store did not take, once all of it is there. tables:
+    by view, the names of those that it wrote then.
     """
 
     request: Request
@@ -60,6 +61,7 @@ class Plan:
     stage: Stage = "build"
     fold: bool = True
     dead: int = 0
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class WorkFolder:
@@ -89,6 +91,7 @@ class WorkFolder:
             kept["stage"],
             kept["fold"],
             kept.get("dead", 0),
+            {view: tuple(names) for view, names in kept.get("tables", {}).items()},
         )
 
     def save(self, plan: Plan) -> None:
@@ -101,6 +104,7 @@ class WorkFolder:
             "stage": plan.stage,
             "fold": plan.fold,
             "dead": plan.dead,
+            "tables": plan.tables,
         }
         new = self.plan_file.with_suffix(".new")
         with new.open("w") as file:
@@ -109,10 +113,14 @@ class WorkFolder:
             os.fsync(file.fileno())
         new.replace(self.plan_file)
 
-    def clear(self) -> None:
-        """Forget the plan and all that was built; the plan last, so that nothing is mistaken."""
+    def clear(self, *, limits: bool = True) -> None:
+        """Forget the plan and all that was built; the plan last, so that nothing is mistaken.
+
+        limits: those too, unless the next plan has the same snapshot.
+        """
         shutil.rmtree(self.slices, ignore_errors=True)
-        self.limits.unlink(missing_ok=True)
+        if limits:
+            self.limits.unlink(missing_ok=True)
         self.plan_file.unlink(missing_ok=True)
 
 

@@ -58,7 +58,7 @@ class HttpLink:
         for some in _of_requests(voids) or ([] if messages else [[]]):
             # Without messages it asks what is missing.
             try:
-                found.missing = (await self._post((), some)).missing
+                found.missing = [*found.missing, *(await self._post((), some)).missing]
             except _Unfit as error:  # who misses them asks again
                 found.reason = str(error)
         found.refused = refused
@@ -80,7 +80,7 @@ class HttpLink:
             rest = [m for m in messages[half:] if (m.topic, m.stream) not in stuck]
             behind = [m for m in messages[half:] if (m.topic, m.stream) in stuck]
             return [*refused, *behind, *(await self._send(rest, found) if rest else ())]
-        found.missing = answer.missing
+        found.missing = [*found.missing, *answer.missing]
         if answer.refused:
             found.reason = "the inbox has no room for more behind the gaps of their streams"
         return [m for m in messages if (m.topic, m.stream, m.sequence) in answer.refused]

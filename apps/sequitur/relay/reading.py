@@ -6,7 +6,7 @@ and producers have nobody to wake.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.relay.leadership import LeadershipTerm, RelayConfig
 from stores.db.urls import said
+from stores.message import Message
 from stores.outbox import MessageLog
 from stores.outbox.message import START, Page, Position
 from stores.outbox.notifier import Notifier
@@ -35,6 +36,27 @@ LOOKS = 5
 def tolerant(text: bytes) -> str:
     """A text of SQLite, where any bytes may be one."""
     return text.decode("utf-8", "surrogateescape")
+
+
+def read_again(engine: Engine, log: MessageLog, ids: Sequence[int]) -> dict[int, Message]:
+    """Messages as `log` has them now, by id; those that are void by now are missing.
+
+    Raises SQLAlchemyError.
+    """
+    with engine.connect() as connection:
+        read_any_text(connection)
+        try:
+            return {message.id: message for message in log.read_ids(connection, ids)}
+        finally:
+            if connection.dialect.name == "sqlite":
+                connection.invalidate()  # nobody else is to get it, as it reads
+
+
+def read_any_text(connection: Connection) -> None:
+    """Let SQLite return texts that are no UTF-8: one would fail all that is read with it."""
+    if connection.dialect.name == "sqlite":
+        driver: Any = connection.connection.driver_connection
+        driver.text_factory = tolerant
 
 
 class LogUnavailable(Exception):
@@ -104,10 +126,7 @@ class Reader:
                 self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")
                 if connection.dialect.name == "postgresql":
                     connection.execute(_BY_INDEX)
-                else:
-                    # One text that is no UTF-8 would else fail the whole page, again and again.
-                    driver: Any = connection.connection.driver_connection
-                    driver.text_factory = tolerant
+                read_any_text(connection)
             return self._log.read_after(self._connection, position, limit)
         except SQLAlchemyError as error:
             self._away = said(error)

@@ -19,7 +19,7 @@ from sequitur.relay.answers import Answering
 from sequitur.relay.leadership import LeadershipTerm, RelayConfig, RelayCounts
 from sequitur.relay.link import Answer, Link, MissingRange, SendResult, Superseded, Unavailable
 from sequitur.relay.rate_limit import RateLimit
-from sequitur.relay.reading import LogUnavailable, Reader
+from sequitur.relay.reading import LogUnavailable, Reader, read_again
 from sequitur.relay.refusals import Refusals, divided
 from sequitur.relay.retry import RetryUntilAvailable
 from stores.locks.lease import Lease, LeaseLost
@@ -169,7 +169,7 @@ class Relay:
         while True:
             now = time.monotonic()
             await self._take_answers(term)
-            messages = term.outstanding.take(now, self._config.page)
+            messages = await self._due(term, now)
             again = len(messages)
             if not messages and term.again:
                 messages, term.again = term.again, []
@@ -196,6 +196,23 @@ class Relay:
             await term.done.put([message.id for message in taken], DONE)
             if term.outstanding.anew:
                 raise ReadAgain
+
+    async def _due(self, term: LeadershipTerm, now: float) -> list[Message]:
+        """What is to be sent again, as the log has it now: a row may be repaired, or void."""
+        held = term.outstanding.take(now, self._config.page)
+        if not held:
+            return []
+        ids = [message.id for message in held]
+        rows = await self._retrying(partial(read_again, self._engine, self._log, ids))
+        term.outstanding.settle(message for message in held if message.id not in rows)
+        kept = [(message, rows[message.id]) for message in held if message.id in rows]
+        moved = any(
+            (held_as.topic, held_as.stream) != (message.topic, message.stream)
+            for held_as, message in kept
+        )
+        if moved or term.outstanding.anew:
+            raise ReadAgain
+        return [message for _, message in kept]
 
     async def _wait(self, term: LeadershipTerm) -> None:
         """Wait for something to send."""

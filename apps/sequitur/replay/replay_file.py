@@ -156,7 +156,7 @@ class ReplayFile(StrictTable):
 
     def engine(self) -> Engine:
         """Open the log's database. Raises UrlError."""
-        return open_engine(self.url)
+        return open_engine(self.url, max_overflow=20)  # counts, queries, replays, leases
 
     def log(self) -> ReplayLog:
         """Open the log to write to it; its tables are made. Raises UrlError, SQLAlchemyError."""

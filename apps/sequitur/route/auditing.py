@@ -21,6 +21,7 @@ from topology.engine.route_task import REDRIVEN, endpoint_topic
 from topology.engine.state.rows import split_buffer_key
 from topology.faust import App
 from topology.faust.inspection.durable import DurableState
+from topology.faust.kafka.broker.shapes import configs
 from topology.faust.kafka.clients import connected_consumer, partitions_of, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
 from topology.model.ending import wait_for_stop
@@ -114,25 +115,21 @@ async def _read(
         async for aside in _aside(app, route):
             if aside[2] in inside.get(aside[:2], ()):
                 audit.set_aside(aside)
-        topics = sorted(await consumer.topics())
+        destinations = {*route.to.values()}
+        topics = [
+            topic
+            for topic in sorted(await consumer.topics())
+            if topic == topology.malformed_topic
+            or any(topic == to or topic.startswith(f"{to}.") for to in destinations)
+        ]
+        settings = await configs(app, [*route.topics, *topics])
+        audit.compacted = {
+            topic for topic, each in settings.items() if "compact" in each.get("cleanup.policy", "")
+        }
         for topic in topics:
             refused = topic == topology.malformed_topic
-            if refused or any(
-                topic == to or topic.startswith(f"{to}.") for to in route.to.values()
-            ):
-                async for record in _all(consumer, topic, wrongs):
-                    headers = dict(record.headers)
-                    place = _origin(headers.get(ORIGIN))
-                    if place is None or place[0] not in route.topics:
-                        if not refused and topic in route.to.values():
-                            wrongs.append(f"{topic}/{record.partition}/{record.offset}: no origin")
-                    elif place[2] in inside.get(place[:2], ()):
-                        if refused:
-                            audit.refused(place)
-                        elif (version := headers.get(RULES_HEADER, b"")).isdigit():
-                            audit.made(place, topic, int(version), redriven=REDRIVEN in headers)
-                        else:
-                            wrongs.append(f"{topic}/{record.partition}/{record.offset}: no rules")
+            async for record in _all(consumer, topic, wrongs):
+                take(audit, route, inside, record, refused=refused)
         for place, span in ranges.items():
             counts = audit.consumed, audit.failed
             consumer.assign([place])
@@ -144,13 +141,48 @@ async def _read(
             taken: IntakeCounts = done[place].taken
             audit.partition(messages, taken.rules or route.rules.number, parks=route.parks)
             found = audit.consumed - counts[0], audit.failed - counts[1]
-            if not span.start and found != (taken.read, taken.malformed):
+            counts_all = not span.start and place.topic not in audit.compacted
+            if counts_all and found != (taken.read, taken.malformed):
                 wrongs.append(
                     f"{place.topic}/{place.partition}: (messages, failed) are {found} by the "
                     f"topics, and {(taken.read, taken.malformed)} as committed with the position"
                 )
         audit.left()
         return sum(ends[p] - (done[p].offset if p in done else firsts[p]) for p in places)
+
+
+def take(
+    audit: RouteAudit,
+    route: Route,
+    consumed: Mapping[Any, range],
+    record: Any,
+    *,
+    refused: bool = False,
+) -> None:
+    """Tell an audit of a record.
+
+    Args:
+        audit: which.
+        route: the stage, whose destinations others may write to as well.
+        consumed: (topic, partition) → the offsets that are looked at.
+        record: of a topic that it writes to.
+        refused: whether that is the one of what failed.
+    """
+    headers, topic = dict(record.headers), record.topic
+    place = _origin(headers.get(ORIGIN))
+    if place is None or place[0] not in route.topics:
+        if place is None and topic in route.to.values():
+            audit.strange(topic, "without an origin")
+        elif topic in route.to.values():
+            audit.others[topic] += 1
+    elif place[2] not in consumed.get(place[:2], ()):
+        return
+    elif refused:
+        audit.refused(place)
+    elif (version := headers.get(RULES_HEADER, b"")).isdigit():
+        audit.made(place, topic, int(version), redriven=REDRIVEN in headers)
+    else:
+        audit.strange(topic, "without the version of its rules")
 
 
 async def _aside(app: App, route: Route) -> AsyncIterator[Place]:

@@ -31,6 +31,10 @@ PERIOD = 2.0
 """Seconds between the heartbeats of a process that does not say how many."""
 
 
+class ControlTopicMissing(DeclarationError):
+    """A router's control topic is not there: it has never run."""
+
+
 @dataclass(slots=True)
 class ControlLog:
     """What a control topic says.
@@ -136,7 +140,7 @@ class Control:
 
         Raises:
             KafkaError: Kafka cannot be reached.
-            DeclarationError: there is no such topic.
+            ControlTopicMissing: there is no such topic.
         """
         async with AsyncExitStack() as stack:
             consumer, ends = await self._consumer(stack)
@@ -186,7 +190,7 @@ class Control:
         await consumer.start()
         stack.push_async_callback(lambda: wait_for_stop(consumer.stop()))
         if self.topic not in await consumer.topics():
-            raise DeclarationError(f"topic {self.topic!r} is not there; start the router first")
+            raise ControlTopicMissing(f"topic {self.topic!r} is not there; start the router first")
         places = [TopicPartition(self.topic, number) for number in (LOG, BEATS)]
         consumer.assign(places)
         await consumer.seek_to_beginning(*places)

@@ -194,6 +194,8 @@ class Listener:
             end = (await consumer.end_offsets([place]))[place]
             while True:
                 for each in (await consumer.getmany(timeout_ms=500)).get(place, ()):
+                    if each.offset < log.read:
+                        raise ConnectionError("the control topic was made anew")
                     log.take(each)
                 if log.read < end or now() < beat:
                     continue

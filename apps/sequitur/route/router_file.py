@@ -122,7 +122,9 @@ def units_control(path: Path) -> tuple[str, Mapping[str, Any]] | None:
     control = units.get("control") if isinstance(units, Mapping) else None
     if control is None:
         return None
-    made = open_transports(data.get("transport", {}), path.parent).get(str(control))
+    transports = data.get("transport", {})
+    named = {name: transports[name] for name in transports if name == control}
+    made = open_transports(named, path.parent).get(str(control))
     if made is None or made.kafka is None:
         raise DeclarationError(f"{path}: units: control: {printable(control)!r} is not of Kafka")
     return checked_name("router: name", data.get("router", {}).get("name")), made.kafka

@@ -14,7 +14,7 @@ from topology.model.errors import DeclarationError, described
 from topology.model.printable import printable
 from topology.routing import read_csv, read_json
 from topology.routing.configuration import LARGEST
-from topology.routing.tables import checked_text
+from topology.routing.tables import checked_text, in_order
 
 _PLACES = ("file", "function", "query")
 MOST_ROWS = 10_000_000
@@ -130,8 +130,9 @@ def _entries(what: str, given: dict[str, Any], folder: Path) -> Any:
         function = load(f"{what}: function", place, "a function")
         try:
             found = function()
-            found = found if isinstance(found, Mapping) else [*islice(found, MOST_ROWS + 1)]
-        except Exception as error:
+            if not isinstance(found, Mapping):
+                found = [*islice(in_order(found), MOST_ROWS + 1)]
+        except BaseException as error:
             raise DeclarationError(
                 f"{what}: {place} failed: {printable(described(error))}"
             ) from error
@@ -145,13 +146,14 @@ def _entries(what: str, given: dict[str, Any], folder: Path) -> Any:
 
 
 def _rows(what: str, query: str, url: str) -> list[tuple[Any, ...]]:
+    """The rows of a query, sorted: a database may return them in another order each time."""
     engine = open_engine(url)
     try:
         with engine.connect() as connection:
             rows = connection.execute(text(query)).fetchmany(MOST_ROWS + 1)
     finally:
         engine.dispose()
-    return [tuple(_cell(what, value) for value in row) for row in rows]
+    return sorted((tuple(_cell(what, value) for value in row) for row in rows), key=repr)
 
 
 def _cell(what: str, value: Any) -> Any:

@@ -96,7 +96,7 @@ def _kafka(beside: Path, broker: str | None = None, properties: str | None = Non
 def _files(beside: Path, folder: str = ".") -> Transport:
     return Transport(
         lambda topic, place: FileInbound(topic, beside / folder / place),
-        lambda router: FileOutbound(beside / folder),
+        lambda router: FileOutbound(beside / folder, router),
     )
 
 

@@ -109,12 +109,23 @@ def segments(
 @click.argument("router", type=FILE)
 @click.argument("day")
 @click.option("--source", metavar="TOPIC", multiple=True, help="Into this one; default: all.")
-def end_of_day(router: Path, day: str, source: tuple[str, ...]) -> int:
+@click.option("--force", is_flag=True, help="Also a day that looks mistyped, or was withdrawn.")
+@click.option("--withdraw", is_flag=True, help="Take the end of the open or the last day back.")
+@click.option("--reason", help="Why, which is kept in the ledger; with --withdraw.")
+def end_of_day(
+    router: Path,
+    day: str,
+    source: tuple[str, ...],
+    force: bool,
+    withdraw: bool,
+    reason: str | None,
+) -> int:
     """End a DAY in all partitions of the sources of ROUTER.
 
     A day's id is text such as 2013-01-31; a later day's id sorts behind it. Once all
     that came before it is published, each partition of each destination is told. To
-    say it again changes nothing.
+    say it again changes nothing. A DAY that does not look like the one before, or is
+    more than a year behind it, needs --force.
     """
 
     def run() -> int:
@@ -123,6 +134,14 @@ def end_of_day(router: Path, day: str, source: tuple[str, ...]) -> int:
             raise DeclarationError(f"DAY: {printable(day)!r} is no id; give one as 2013-01-31")
         if units.days is None:
             raise DeclarationError(f"{router}: units: set days = true, and start again")
+        if withdraw:
+            if not reason:
+                raise DeclarationError("--withdraw: give a --reason")
+            units.days.withdraw(day, reason)
+            print(f"the end of {day} is withdrawn")
+            return DONE
+        if not force and (doubt := units.days.state().doubt(day)) is not None:
+            raise DeclarationError(f"DAY: {doubt}; give --force if it is right")
         inbounds = []
         for topic in source or units.sources:
             if topic not in units.sources:
@@ -136,6 +155,7 @@ def end_of_day(router: Path, day: str, source: tuple[str, ...]) -> int:
                     f'{{"{DAY}": "{day}"}} or the header {DAY}; name the others by --source'
                 )
             inbounds.append(inbound)
+        units.days.allow(day)
         for each in inbounds:
             asyncio.run(each.end_day(day))
         print(f"{day} ends in {', '.join(source or units.sources)}")
@@ -249,10 +269,20 @@ async def _again(work: OwnedWork) -> None:
         except (SegmentError, PublishRefused) as error:
             work.failing = said(error)
             logger.error("%s; tried again every %.0f s", said(error), STOPPED)
-        except Exception as error:
+        except BaseException as error:
+            if _ends(error):
+                raise
             work.failing = f"a fault of Sequitur's: {error!r}"
             logger.exception("a fault of Sequitur's")
         await asyncio.sleep(STOPPED)
+
+
+def _ends(error: BaseException) -> bool:
+    """Whether the process or the task is to end; else something that was called raised it."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
 def _status(run: Callable[[], int]) -> int:

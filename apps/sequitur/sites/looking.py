@@ -33,10 +33,7 @@ async def show_lag(found: SitesFile, as_json: bool) -> int:
     else:
         for line in [*away, *(str(each) for each in behind if each.missing)]:
             print(line)
-        sure = all(each.messages is not None for each in lost)
-        total = sum(
-            each.high - each.low if each.messages is None else each.messages for each in lost
-        )
+        sure, total = all(each.exact for each in lost), sum(each.most for each in lost)
         print(f"lost if {found.own} is lost now: {'' if sure else 'at most '}{total}")
     return BAD_NEWS if away or any(each.missing for each in behind) else DONE
 

@@ -178,14 +178,18 @@ def status(
         there = await asked.members() if unit is None else None
         if there is None:
             there = [{"member": each} for each in await asked.homes(unit or "")]
+            if not there:
+                print(f"no member has anything of {printable(unit)}")
         for each in there:
             if unit is None:
+                paused = ", paused" if each["paused"] else ""
+                bad |= each["paused"]
                 print(
                     f"member {each['member']}: {each['messages']} messages, "
-                    f"{each['sessions']} sessions"
+                    f"{each['sessions']} sessions{paused}"
                 )
             for found in await asked.units(each["member"], unit):
-                bad |= found["state"] in ("parked", "paused", "dead", "unadmitted")
+                bad |= found["marked"] or found["state"] in ("paused", "unadmitted")
                 by = f" by {printable(found['session'])}" if found["session"] else ""
                 why = f": {printable(found['reason'], 400)}" if found["reason"] else ""
                 print(
@@ -235,6 +239,11 @@ def _action(name: str, text: str, *options: Callable[..., Any]) -> None:
             if unit is None and member is None:
                 raise UnitError("name --unit, or --member")
             homes = [member] if member is not None else await asked.homes(unit or "")
+            if not homes:
+                raise UnitError(
+                    f"no member has anything of {printable(unit)}: name the --member, which is "
+                    f"{asked.member(unit or '')} for producers of Sequitur's"
+                )
             if len(homes) != 1:
                 raise UnitError(
                     f"unit {printable(unit)} is on {len(homes)} members: name the --member"

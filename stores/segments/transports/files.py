@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -124,19 +124,21 @@ class FileOutbound:
     """See `Outbound`: a destination is a file `<destination>+<topic>.lines` of the folder.
 
     Args:
-        folder: where, for one transport of one router; made if it is not there.
+        folder: where; made if it is not there.
+        router: whose pairs; a part of the names of what it keeps beside the lines.
     """
 
     keeps_start = True
     topics_apart = True
     """There is a file for each topic."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder)
+    def __init__(self, folder: str | Path, router: str = "router") -> None:
+        self._folder, self._router = Path(folder), router
         self._files: LocalFolder | None = None
         self._lock = -1
         # Whoever stops waits for a write that is under way: its waiter may have been cancelled.
         self._writing = threading.Lock()
+        self._place: Place | None = None
         self._lengths: dict[str, int] = {}
 
     async def start(self, pair: Pair) -> Place | None:
@@ -175,26 +177,42 @@ class FileOutbound:
             return self._take(pair)
 
     def _take(self, pair: Pair) -> Place | None:
-        segment_prefix("any", pair)  # so that no topic's files are taken for another's
+        segment_prefix(self._router, pair)  # so that no pair's files are taken for another's
         self._files = files = LocalFolder(self._folder)
-        self._lock = os.open(self._folder / f".{pair.topic}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        lock = self._folder / f".{self._stem(pair)}.lock"
+        self._lock = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who still writes is waited for
+        self._place, self._lengths = None, {}
+        took = self._take_former(pair)
         names = [name for name in files.names() if name.endswith(_name("", pair))]
-        try:
-            confirmed = orjson.loads((self._folder / _confirmed(pair)).read_bytes())
-            self._lengths, found = dict(confirmed["lengths"]), confirmed["place"]
-            place = None if found is None else Place(*found)
-        except FileNotFoundError:
+        others = self._others(pair)  # behind the names: who writes a file has noted it before
+        names = [name for name in names if name not in others]
+        if (confirmed := self._confirmed(pair)).exists():
+            self._place, self._lengths = _read(confirmed)
+        else:
             if lines := next(filter(files.size, names), None):
-                raise self._unknown(pair, f"is not there, and {lines} has lines") from None
+                raise _unknown(confirmed, f"is not there, and {lines} has lines")
             self._confirm(files, pair, None, {})  # now, so that it is missing only if it was lost
-            place = None
-        except (ValueError, KeyError, TypeError):
-            raise self._unknown(pair, "is damaged") from None
-        for name in names:
+        for name in names if took else self._lengths:
             if files.size(name) > self._lengths.get(name, 0):
                 files.cut(name, self._lengths.get(name, 0))
-        return place
+        return self._place
+
+    def _take_former(self, pair: Pair) -> bool:
+        """Take what an earlier version kept, who did not note files before it wrote them."""
+        former, confirmed = self._folder / f".{pair.topic}.confirmed", self._confirmed(pair)
+        if former.exists() and not confirmed.exists():
+            with (self._folder / f".{pair.topic}.lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                former.replace(confirmed)
+            return True
+        return False
+
+    def _others(self, pair: Pair) -> dict[str, str]:
+        """File of lines → what says how far another router, or transport, has written it."""
+        mine, former = self._confirmed(pair), f".{pair.topic}.confirmed"
+        kept = {*self._folder.glob(f".*+{pair.topic}+*.confirmed"), *self._folder.glob(former)}
+        return {name: each.name for each in kept - {mine} for name in _read(each)[1]}
 
     def _write(self, batch: OutboundBatch, lines: Mapping[str, Sequence[bytes]]) -> None:
         with self._writing:
@@ -205,6 +223,8 @@ class FileOutbound:
     def _append(
         self, files: LocalFolder, batch: OutboundBatch, lines: Mapping[str, Sequence[bytes]]
     ) -> None:
+        if new := lines.keys() - self._lengths.keys():
+            self._claim(files, batch.pair, new)
         lengths = dict(self._lengths)
         for name, some in lines.items():
             data, at = b"".join(some), lengths.get(name, 0)
@@ -215,23 +235,56 @@ class FileOutbound:
             lengths[name] = at + len(data)
         self._confirm(files, batch.pair, batch.behind, lengths)
 
+    def _claim(self, files: LocalFolder, pair: Pair, new: Set[str]) -> None:
+        """Note files before they are written: no other router or transport writes them then."""
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            others = self._others(pair)
+            for name in new & others.keys():
+                raise OSError(
+                    f"{name} is another router's or transport's, as {others[name]} says: give each "
+                    "a folder of its own; where that one is gone, move its files away"
+                )
+            self._confirm(files, pair, self._place, {**self._lengths, **dict.fromkeys(new, 0)})
+        finally:
+            os.close(folder)
+
     def _confirm(
         self, files: LocalFolder, pair: Pair, place: Place | None, lengths: dict[str, int]
     ) -> None:
-        confirmed, new = _confirmed(pair), f"{_confirmed(pair)}.new"
+        confirmed = self._confirmed(pair)
+        new = f"{confirmed.name}.new"
         at = None if place is None else [*place]
         files.remove(new)
         files.write(new, 0, orjson.dumps({"place": at, "lengths": lengths}))
         files.sync(new)
-        (self._folder / new).replace(self._folder / confirmed)
+        (self._folder / new).replace(confirmed)
         files.sync_folder()
-        self._lengths = lengths
+        self._place, self._lengths = place, lengths
 
-    def _unknown(self, pair: Pair, what: str) -> SegmentError:
-        return SegmentError(
-            f"{self._folder / _confirmed(pair)} {what}: it says which lines are published, and "
-            "others would be cut off; put it back, or move the lines away"
-        )
+    def _stem(self, pair: Pair) -> str:
+        return f"{self._router}+{pair.topic}+{pair.transport}"
+
+    def _confirmed(self, pair: Pair) -> Path:
+        return self._folder / f".{self._stem(pair)}.confirmed"
+
+
+def _read(confirmed: Path) -> tuple[Place | None, dict[str, int]]:
+    """The place behind what is published, and how long each file is then."""
+    try:
+        found = orjson.loads(confirmed.read_bytes())
+        lengths, place = dict(found["lengths"]), found["place"]
+        return None if place is None else Place(*place), lengths
+    except (ValueError, KeyError, TypeError):
+        raise _unknown(confirmed, "is damaged") from None
+
+
+def _unknown(confirmed: Path, what: str) -> SegmentError:
+    return SegmentError(
+        f"{confirmed} {what}: it says which lines are published, and others would be cut off; put "
+        "it back, or move the lines away"
+    )
 
 
 def _fingerprint(beginning: bytes) -> str:
@@ -240,7 +293,3 @@ def _fingerprint(beginning: bytes) -> str:
 
 def _name(destination: str, pair: Pair) -> str:
     return f"{destination}+{pair.topic}.lines"
-
-
-def _confirmed(pair: Pair) -> str:
-    return f".{pair.topic}.confirmed"

@@ -326,7 +326,17 @@ class KafkaOutbound:
             await wait_for_stop(producer.stop())
 
     async def partition_numbers(self, destination: str) -> Sequence[int]:
-        """See `Partitioned`."""
+        """See `Partitioned`; Kafka is asked each time, since a topic may have gained some."""
+        if destination in self._known:
+            assert self._producer is not None
+            asking = self._producer.client.force_metadata_update()
+            try:
+                answered = await asyncio.wait_for(asking, _WAIT)
+            except TimeoutError as error:
+                raise DestinationDown("Kafka does not answer") from error
+            if not answered:
+                raise DestinationDown("Kafka is not reachable")
+            del self._known[destination]
         with suppress(PublishRefused):
             await self._learn([OutboundMessage("", destination, None)])
         return self._known.get(destination, ())

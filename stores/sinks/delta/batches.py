@@ -12,6 +12,7 @@ from stores.sinks.dead_limit import Place
 from stores.sinks.decoding import Mark, Stream
 from stores.sinks.delta.dead_rows import DEAD
 from stores.sinks.delta.journal import JournalEntry
+from stores.sinks.delta.numbered_files import VersionConflict
 from stores.sinks.delta.store import PROGRESS, DeltaStore
 from stores.sinks.records import Batch, DeadRecord, OnDead, OutputRecord, Position
 from stores.sinks.reduction import FEW, MANY, Reduction
@@ -176,6 +177,7 @@ class DeltaBatches(DeltaStore):
         self._save_dead(entry, dead)
         moved = {stream: reduction.marks[stream] for stream in reduction.moved}
         self._save_progress(entry, moved)
+        self._notes.check_last(entry)
         self._state = entry.after
         self._marks |= moved
         self._bury(dead)
@@ -198,9 +200,13 @@ class DeltaBatches(DeltaStore):
         self._write_rows(entry, DEAD, rows)
 
     def _save_progress(self, entry: JournalEntry, moved: Mapping[Stream, Mark]) -> None:
-        """Write into `_progress` what is noted and what has moved, where the entry says so."""
+        """Write into `_progress` what is noted and what has moved, where the entry says so.
+
+        Raises VersionConflict if rows of the batch may be missing.
+        """
         if PROGRESS.name not in entry.steps:
             return
+        self._notes.check_last(entry)
         moved = {**entry.before.marks, **moved}
         if moved and self._has_all_marks:
             known = {stream: mark for stream, mark in self._marks.items() if mark is not None}
@@ -220,6 +226,7 @@ class DeltaBatches(DeltaStore):
         if self._state.marks:
             entry = self._begin(BatchPlan((), False, None, {}, 0), None)
             self._save_progress(entry, {})
+            self._notes.check_last(entry)
             self._marks |= self._state.marks
             self._state = entry.after
 
@@ -230,7 +237,14 @@ class DeltaBatches(DeltaStore):
             self._dead = None  # to be looked up when it is needed
 
     def _note(self, entry: JournalEntry) -> None:
-        """Write the next entry. Raises VersionConflict if somebody else has written one."""
+        """Write the next entry.
+
+        Raises VersionConflict if somebody else has written one, or has gone on with a batch that
+        was taken for cut off.
+        """
+        last = self._entry
+        if entry.before is not last.after and last.state(self._written) != entry.before:
+            raise VersionConflict
         self._notes.write(entry)
         self._entry = entry
 

@@ -153,6 +153,7 @@ class DistributedBatches(DeltaBatches):
         self._save_dead(entry, dead)
         if moved:
             self._save_streams(entry, staged)
+        self._notes.check_last(entry)
         self._state = entry.after
         # What is known of streams is what the table says from now on.
         self._marks, self._has_all_marks = {}, None
@@ -166,6 +167,7 @@ class DistributedBatches(DeltaBatches):
         self._tables.merge_rows(folder, table, staged.rows(table, plan), plan, entry.version)
 
     def _save_streams(self, entry: JournalEntry, staged: Staged) -> None:
+        self._notes.check_last(entry)
         rows = staged.streams().where("v0 IS NOT NULL")
         folder = self._folder(PROGRESS.name)
         self._tables.merge_rows(folder, PROGRESS, rows, _STREAMS, entry.version)

@@ -5,6 +5,11 @@ store is before and after it. Each table is written in one commit that carries t
 so that it can be seen which of them a batch that was cut off has written. The last table's commit
 is what makes the batch count.
 
+Whoever finds a batch without that commit takes it for cut off, and notes the next entry. Its writer
+may be at work nonetheless: the commits it still makes are skipped in tables that have a later
+version, and only in those. So it looks, behind the rows, whether its entry is the last one yet: if
+not, it neither writes `_progress` nor reports the batch, but applies it to what is there by then.
+
 How far streams are is in the table `_progress`, and of small batches only in the entries until
 there is enough to write: a commit takes longer than such a batch's rows.
 """

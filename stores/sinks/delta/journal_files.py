@@ -4,7 +4,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.journal import JournalEntry, decoded
-from stores.sinks.delta.numbered_files import NumberedFiles
+from stores.sinks.delta.numbered_files import NumberedFiles, VersionConflict
 from stores.sinks.errors import StoreError
 
 
@@ -33,5 +33,10 @@ class JournalFiles:
             ) from error
 
     def write(self, entry: JournalEntry) -> None:
-        """Add an entry. Raises VersionConflict if there is one of that version."""
+        """Add an entry. Raises VersionConflict if there is one of that version, or a later one."""
         self._kept.add(entry.version, entry.encoded())
+
+    def check_last(self, entry: JournalEntry) -> None:
+        """Raise VersionConflict if an entry is not the last one any more."""
+        if self.versions()[-1:] != [entry.version]:
+            raise VersionConflict

@@ -32,7 +32,12 @@ class NumberedFiles:
         return self.files.read(self.name(version))
 
     def add(self, version: int, content: bytes) -> None:
-        """Write a file. Raises VersionConflict if there is one of that version."""
+        """Write a file. Raises VersionConflict if there is one of that version, or a later one.
+
+        Of somebody who is far behind, the file of that version may have been deleted already.
+        """
+        if version <= max(self.versions(), default=-1):
+            raise VersionConflict
         try:
             self.files.create(self.name(version), content)
         except FileExistsError as error:

@@ -22,7 +22,9 @@ from stores.sinks.delta.journal import JournalEntry, Switch
 from stores.sinks.delta.merge import quoted, selected
 from stores.sinks.delta.numbered_files import VersionConflict
 from stores.sinks.delta.rows import read_cell
-from stores.sinks.errors import NotYet, StoreError
+from stores.sinks.distributed import NotDistributed
+from stores.sinks.errors import DataRefused, NotYet, StoreError
+from stores.sinks.halving import Refusals, apply_with_refused
 from stores.sinks.records import (
     Applied,
     Batch,
@@ -73,14 +75,19 @@ class DeltaSink(DistributedBatches):
     ) -> Applied:
         """See `Sink.apply`."""
         with gc_paused():
-            found = list(records)
-            return self._written_by(lambda: self._apply(found, batch, on_dead))
+            return apply_with_refused(
+                lambda *given: self._written_by(lambda: self._apply(*given)),
+                list(records), batch, on_dead,
+            )  # fmt: skip
 
     def apply_frame(
         self, frame: DataFrame, batch: Batch | None = None, on_dead: OnDead | None = None
     ) -> Applied:
         """See `FrameSink.apply_frame`."""
-        return self._written_by(lambda: self._apply_frame(frame, batch, on_dead))
+        try:
+            return self._written_by(lambda: self._apply_frame(frame, batch, on_dead))
+        except DataRefused as refused:
+            raise NotDistributed(str(refused)) from refused
 
     def _written_by(self, work: Callable[[], T]) -> T:
         """Do it, again where somebody else was quicker to write the next entry."""
@@ -90,7 +97,11 @@ class DeltaSink(DistributedBatches):
         raise StoreError(f"read store {self.folder}: somebody else writes it all the time")
 
     def _apply(
-        self, records: list[OutputRecord], batch: Batch | None, on_dead: OnDead | None
+        self,
+        records: list[OutputRecord],
+        batch: Batch | None,
+        on_dead: OnDead | None,
+        refused: Refusals,
     ) -> Applied:
         with self._looked():
             if batch is not None:
@@ -98,7 +109,7 @@ class DeltaSink(DistributedBatches):
             state = self._state
             self._look_ahead()
             positions = {at: replace(position) for at, position in state.positions.items()}
-            reduction = Reduction(self._read_schema(), self, positions, ahead=state.ahead)
+            reduction = Reduction(self._read_schema(), self, positions, refused, state.ahead)
             reduction.fold(records)
             dead = self._to_bury(reduction.dead, on_dead)
             self._make_tables(reduction.schema)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
@@ -17,8 +17,10 @@ from stores.sinks.delta.dead_rows import DEAD, REMOVED, DeltaDeadRecords
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.journal import JournalEntry, StoreState
 from stores.sinks.delta.journal_files import JournalFiles
+from stores.sinks.delta.numbered_files import VersionConflict
+from stores.sinks.delta.refused import refusal
 from stores.sinks.delta.tables import DeltaTables
-from stores.sinks.errors import NotYet, StoreError
+from stores.sinks.errors import DataRefused, NotYet, StoreError
 from stores.sinks.limits import DELTA_LIMITS
 from stores.sinks.removed_offsets import Span
 from stores.sinks.schema import Schema, TableState
@@ -40,7 +42,7 @@ _REMEDY = (
 
 
 class DeltaStore:
-    """One shadow of the store in a folder. Raises StoreError.
+    """One shadow of the store in a folder. Raises StoreError; of a value, DataRefused.
 
     What is known of it is kept from batch to batch, and looked up again when somebody else has
     written or a batch failed.
@@ -121,7 +123,8 @@ class DeltaStore:
             if entry.replacing and self._whole(entry):
                 return
             if time.monotonic() > until:
-                self._carry_out(entry)
+                with suppress(VersionConflict):  # by another one that carried it out, too
+                    self._carry_out(entry)
             time.sleep(0.2)
 
     def _carry_out(self, entry: JournalEntry) -> None:
@@ -170,7 +173,9 @@ class DeltaStore:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except Py4JJavaError as error:
-            raise StoreError(f"read store {self.folder}: {error.java_exception}") from error
-        except (PySparkException, Py4JError, ConnectionError) as error:
-            raise StoreError(f"read store {self.folder}: {error}") from error
+        except (Py4JJavaError, PySparkException, Py4JError, ConnectionError) as error:
+            why = refusal(error)
+            if why is not None:
+                raise DataRefused(f"read store {self.folder}: {why}") from error
+            said = error.java_exception if isinstance(error, Py4JJavaError) else error
+            raise StoreError(f"read store {self.folder}: {said}") from error

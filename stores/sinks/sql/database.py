@@ -6,13 +6,8 @@ from typing import Any, Protocol
 
 from stores.sinks.columns import Kind
 from stores.sinks.decoding import Mark, Stream
-from stores.sinks.errors import StoreError
 from stores.sinks.limits import StoreLimits
 from stores.sinks.schema import TableState
-
-
-class DataRefused(StoreError):
-    """A database does not take a value: it is of another type, or breaks a rule of the table."""
 
 
 class Database(Protocol):

@@ -1,14 +1,21 @@
 """A read store in a PostgreSQL database."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from stores.sinks.distributed import Fold, FoldedPart, NotDistributed
+from stores.sinks.errors import DataRefused
 from stores.sinks.records import Applied, Batch, OnDead
 from stores.sinks.sink import DeclaredTable
 from stores.sinks.sql.catalog import read_schema
-from stores.sinks.sql.database import DataRefused
 from stores.sinks.sql.postgres_database import PostgresDatabase
-from stores.sinks.sql.postgres_staging import PostgresFold, PostgresTransaction, hold_stages
+from stores.sinks.sql.postgres_staging import (
+    MOST_STAGED,
+    PostgresFold,
+    PostgresTransaction,
+    drop_left,
+    hold_stages,
+)
 from stores.sinks.sql.sink import SqlSink
 
 
@@ -27,6 +34,7 @@ class PostgresSink(SqlSink):
         self._postgres, self._url = PostgresDatabase(url), url
         self._writer: int | None = None
         super().__init__(self._postgres, tables, shadow)
+        drop_left(self._postgres)
 
     def apply_distributed(
         self,
@@ -36,22 +44,26 @@ class PostgresSink(SqlSink):
     ) -> Applied:
         """See `DistributedSink.apply_distributed`."""
         fold = self._fold()
-        parts = list(run(fold))
-        for part in parts:
-            if part.refused is not None:
-                raise NotDistributed(part.refused)
-        parts.sort(key=lambda part: [(p.topic, p.partition) for p in part.positions])
+        columns = self._postgres.columns
         try:
-            return self._commit(fold, parts, batch, on_dead)
-        except DataRefused as refused:
-            raise NotDistributed(str(refused)) from refused
+            parts = list(run(fold))
+            for part in parts:
+                if part.refused is not None:
+                    raise NotDistributed(part.refused)
+            if (staged := sum(len(part.writes) for part in parts)) > MOST_STAGED:
+                raise NotDistributed(f"it is staged in {staged:,} tables")
+            parts.sort(key=lambda part: [(p.topic, p.partition) for p in part.positions])
+            try:
+                return self._commit(fold, columns, parts, batch, on_dead)
+            except DataRefused as refused:
+                raise NotDistributed(str(refused)) from refused
+        finally:
+            drop_left(self._postgres)
 
     def _fold(self) -> PostgresFold:
         database = self._postgres
         with database.errors():
             if self._writer is None:
-                with PostgresTransaction.begin(database, self.shadow) as transaction:
-                    transaction.drop_left()
                 self._writer = hold_stages(database)
             schema = read_schema(database, self.shadow)
             return PostgresFold(
@@ -61,6 +73,7 @@ class PostgresSink(SqlSink):
     def _commit(
         self,
         fold: PostgresFold,
+        columns: list[tuple[Any, ...]],
         parts: list[FoldedPart],
         batch: Batch | None,
         on_dead: OnDead | None,
@@ -70,6 +83,9 @@ class PostgresSink(SqlSink):
         with PostgresTransaction.begin(self.database, self.shadow) as transaction:
             if batch is not None:
                 transaction.expect(batch)
+            transaction.schema()
+            if self._postgres.columns != columns:
+                raise NotDistributed("tables are not as they were when it was folded")
             transaction.expect_positions(parts, fold.positions)
             for part in parts:
                 transaction.write_staged(part.writes)
@@ -77,7 +93,6 @@ class PostgresSink(SqlSink):
                 applied.add(part.applied)
             transaction.save_dead(dead, self.keep_dead)
             transaction.save_batch(batch, applied.records)
-            transaction.drop_stages(fold.writer)
             if dead and on_dead is not None:
                 on_dead(dead)
         return applied

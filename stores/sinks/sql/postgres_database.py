@@ -16,11 +16,18 @@ from typing import Any
 import orjson
 import psycopg
 import psycopg.sql
-from psycopg.errors import DataError, IntegrityError, ProgramLimitExceeded
+from psycopg.errors import (
+    CardinalityViolation,
+    DataError,
+    GeneratedAlways,
+    IntegrityError,
+    ProgramLimitExceeded,
+    RaiseException,
+)
 from psycopg.types.json import set_json_loads
 
 from stores.db.advisory_locks import ReadStoreLock
-from stores.db.urls import said, without_password
+from stores.db.urls import KEPT_ALIVE, said, without_password
 from stores.sinks.columns import (
     INT_MAX,
     INT_MIN,
@@ -33,16 +40,21 @@ from stores.sinks.columns import (
     noted_kind,
 )
 from stores.sinks.decoding import Mark, Stream
-from stores.sinks.errors import StoreError
+from stores.sinks.errors import DataRefused, StoreError
 from stores.sinks.limits import POSTGRES_LIMITS
 from stores.sinks.schema import TableState
-from stores.sinks.sql.database import DataRefused, listed, quoted
+from stores.sinks.sql.database import listed, quoted
 from stores.sinks.sql.postgres_values import read_text, with_points, written_text
 
 FEW = 50
 """Up to so many rows are written one by one, which is quicker for them than by COPY."""
 
-_CONNECT = {"connect_timeout": 10, "application_name": "sequitur", "tcp_user_timeout": 30_000}
+_CONNECT = {
+    "connect_timeout": 10,
+    "application_name": "sequitur",
+    "tcp_user_timeout": 30_000,
+    **KEPT_ALIVE,
+}
 # A writer that is stopped in the middle of a batch, and one that hangs, hold nobody up for ever.
 _OPTIONS = "-c lock_timeout=60s -c idle_in_transaction_session_timeout=120s"
 _HERE = "SELECT oid FROM pg_namespace WHERE nspname = current_schema()"
@@ -53,6 +65,11 @@ _KINDS: dict[str, Kind] = {
     "boolean": bool,
     "numeric": Number,
 }
+_REFUSED = (
+    DataError, IntegrityError, ProgramLimitExceeded,
+    # Keys that are one to the database; a trigger says no; a column that is not to be set.
+    CardinalityViolation, RaiseException, GeneratedAlways,
+)  # fmt: skip
 _MARK = "sequitur: "
 """How the comment of a column begins whose kind is noted."""
 
@@ -81,7 +98,10 @@ class PostgresDatabase:
     def __init__(self, url: str) -> None:
         self._url = url
         self._name = without_password(url)
+        self.columns: list[tuple[Any, ...]] = []
+        """All columns of all tables with their very types, as `tables` found them last."""
         self._stages: dict[tuple[str, tuple[str, ...]], str] = {}
+        """Temporary tables with the types that columns had then."""
         self._stage_numbers = count()
         with self.errors():
             self._connection = self._connect()
@@ -91,15 +111,16 @@ class PostgresDatabase:
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         given = psycopg.conninfo.conninfo_to_dict(self._url)
-        more = {**_CONNECT, "options": _OPTIONS, "client_encoding": "utf8"}
+        more = {**_CONNECT, "client_encoding": "utf8"}
         settings: dict[str, Any] = {n: v for n, v in more.items() if n not in given}
+        settings["options"] = f"{_OPTIONS} {given.get('options') or ''}"  # the last one wins
         return psycopg.connect(self._url, autocommit=True, **settings)
 
     @contextmanager
     def errors(self) -> Iterator[None]:
         try:
             yield
-        except (DataError, IntegrityError, ProgramLimitExceeded) as error:
+        except _REFUSED as error:
             raise DataRefused(f"read store {self._name}: {_said(error)}") from error
         except psycopg.Error as error:
             raise StoreError(f"read store {self._name}: {said(error, self._url)}") from error
@@ -107,7 +128,7 @@ class PostgresDatabase:
     @contextmanager
     def transaction(self, shadow: str | None, *, alone: bool = False) -> Iterator[None]:
         connection = self._connection
-        stages = dict(self._stages)
+        before = dict(self._stages), self.columns
         try:
             with connection.transaction():
                 # The rest sees what others committed up to here.
@@ -118,7 +139,7 @@ class PostgresDatabase:
                 connection.execute(lock, (int(ReadStoreLock.SHADOW), shadow or ""))
                 yield
         except BaseException:
-            self._stages = stages  # those that were made meanwhile are gone
+            self._stages, self.columns = before  # those that were made meanwhile are gone
             raise
 
     @contextmanager
@@ -127,6 +148,16 @@ class PostgresDatabase:
         with self._connection.transaction():
             self._connection.execute("SET LOCAL synchronous_commit TO off")
             yield
+
+    @contextmanager
+    def alone_with(self, writer: int) -> Iterator[bool]:
+        """A transaction that waits for nobody, and whether no other connection is this one; see
+        `hold_stages`."""
+        with self._connection.transaction():
+            self._connection.execute("SET LOCAL lock_timeout TO '1s'")
+            lock = "SELECT pg_try_advisory_xact_lock(?, ?)"
+            ((free,),) = self.query(lock, [int(ReadStoreLock.STAGES), writer])
+            yield bool(free)
 
     def layout(self) -> int | None:
         sql = f"SELECT 1 FROM pg_class WHERE relname = '_layout' AND relnamespace = ({_HERE})"
@@ -159,15 +190,26 @@ class PostgresDatabase:
             if not name.startswith("_")
         ]
         tables: dict[str, tuple[dict[str, Kind], dict[str, Kind]]] = {}
-        for name, column, sql_type, at, comment in self.query(_COLUMNS):
-            if not name.startswith("_"):
-                key, columns = tables.setdefault(name, ({}, {}))
-                kind = _marked(comment or "") or _KINDS.get(sql_type, object)
-                if at is None:
-                    columns[column] = kind
-                else:
-                    key[column] = str if kind is object else kind
+        found = [row for row in self.query(_COLUMNS) if not row[0].startswith("_")]
+        if found != self.columns:
+            if self.columns:
+                self._forget_types()
+            self.columns = found
+        for name, column, sql_type, at, comment, *_ in found:
+            key, columns = tables.setdefault(name, ({}, {}))
+            kind = _marked(comment or "") or _KINDS.get(sql_type, object)
+            if at is None:
+                columns[column] = kind
+            else:
+                key[column] = str if kind is object else kind
         return [TableState(name, *both) for name, both in tables.items()], others
+
+    def _forget_types(self) -> None:
+        """Somebody may have made a column another one: no value must go by its former type."""
+        # The driver forgets what it has prepared when a statement that is new to it drops a table.
+        names = [*self._stages.values(), f"_stage_{next(self._stage_numbers)}"]
+        self.run(f"DROP TABLE IF EXISTS {', '.join(f'pg_temp.{name}' for name in names)}")
+        self._stages.clear()
 
     def read_marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
         by_view: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
@@ -281,12 +323,26 @@ class PostgresDatabase:
 
     def swap(self, table: str, kept: str | None, new: str) -> None:
         if kept is not None:
-            for privilege, role, grantable in self.query(_GRANTS, [table]):
-                option = " WITH GRANT OPTION" if grantable else ""
-                self.run(f"GRANT {privilege} ON {quoted(new)} TO {role or 'PUBLIC'}{option}")
+            self._grant_as(table, new)
             self.run(f"ALTER TABLE {quoted(table)} RENAME TO {quoted(kept)}")
         self.run(f"ALTER TABLE {quoted(new)} RENAME TO {quoted(table)}")
-        self._stages.clear()  # their columns may be others now; they go with the connection
+
+    def _grant_as(self, table: str, new: str) -> None:
+        """Whoever may do something with a table may do it with another one, as far as it has the
+        columns. Raises StoreError where it would be more."""
+        secured = {name for (name,) in self.query(_SECURED)}
+        if table in secured and new not in secured:
+            raise StoreError(
+                f"read store {self._name}: table {table!r} has row-level security and {new!r}, "
+                "which is to take its place, has none, so that whoever may read it would see all "
+                f"of its rows; enable it and make the policies for {new!r}, and switch again"
+            )
+        there = {column for (column,) in self.query(_COLUMN_NAMES, [new])}
+        for privilege, role, grantable, column in self.query(_GRANTS, [table, table]):
+            if column is None or column in there:
+                of = "" if column is None else f" ({quoted(column)})"
+                option = " WITH GRANT OPTION" if grantable else ""
+                self.run(f"GRANT {privilege}{of} ON {quoted(new)} TO {role or 'PUBLIC'}{option}")
 
     def close(self) -> None:
         self._connection.close()
@@ -294,7 +350,8 @@ class PostgresDatabase:
 
 _COLUMNS = f"""
 SELECT c.relname::text, a.attname::text, a.atttypid::regtype::text,
-       array_position(i.indkey::int2[], a.attnum), col_description(c.oid, a.attnum)
+       array_position(i.indkey::int2[], a.attnum), col_description(c.oid, a.attnum),
+       c.oid, a.atttypmod
 FROM pg_class AS c
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
@@ -302,9 +359,22 @@ WHERE c.relnamespace = ({_HERE}) AND c.relkind IN ('r', 'p')
 ORDER BY 1, 4, a.attnum
 """
 _GRANTS = f"""
-SELECT acl.privilege_type, quote_ident(r.rolname), acl.is_grantable
+SELECT acl.privilege_type, quote_ident(r.rolname), acl.is_grantable, NULL
 FROM pg_class AS c, aclexplode(c.relacl) AS acl LEFT JOIN pg_roles AS r ON r.oid = acl.grantee
 WHERE c.relnamespace = ({_HERE}) AND c.relname = ? AND acl.grantee <> c.relowner
+UNION ALL
+SELECT acl.privilege_type, quote_ident(r.rolname), acl.is_grantable, a.attname::text
+FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND NOT a.attisdropped,
+     aclexplode(a.attacl) AS acl LEFT JOIN pg_roles AS r ON r.oid = acl.grantee
+WHERE c.relnamespace = ({_HERE}) AND c.relname = ? AND acl.grantee <> c.relowner
+"""
+_COLUMN_NAMES = f"""
+SELECT a.attname::text
+FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+WHERE c.relnamespace = ({_HERE}) AND c.relname = ? AND NOT a.attisdropped
+"""
+_SECURED = f"""
+SELECT relname::text FROM pg_class WHERE relnamespace = ({_HERE}) AND relrowsecurity
 """
 
 

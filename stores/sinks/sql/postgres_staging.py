@@ -5,8 +5,8 @@ writer that takes them. That connection holds a lock as long as it lives: tables
 are left over, and removed by whoever opens the store next.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -20,12 +20,16 @@ from stores.sinks.reduction import Reduction
 from stores.sinks.row_changes import gc_paused
 from stores.sinks.schema import Schema
 from stores.sinks.shadows import shadow_name
-from stores.sinks.sink import DeclaredTable
 from stores.sinks.sql.database import listed, quoted
 from stores.sinks.sql.postgres_database import PostgresDatabase
 from stores.sinks.sql.postgres_values import written_text
 from stores.sinks.sql.transaction import SqlTransaction
 
+MOST_STAGED = 2_000
+"""Tables that a commit takes: with each it holds locks, for which a server has room for some
+thousands."""
+AT_ONCE = 100
+"""Tables that are dropped in one transaction, for the same reason."""
 _PREFIX = "_staged_"
 _WAS = ("was_epoch", "was_sequence")
 """How far a stream was when its records were folded."""
@@ -90,19 +94,6 @@ class PostgresTransaction(SqlTransaction):
 
     _database: PostgresDatabase
 
-    def prepare(self, tables: Iterable[DeclaredTable]) -> None:
-        """See `SqlTransaction.prepare`; what a writer left is removed."""
-        super().prepare(tables)
-        self.drop_left()
-
-    def drop_left(self) -> None:
-        """Remove what was staged for writers that are gone."""
-        lock = "SELECT pg_try_advisory_xact_lock(?, ?)"
-        for writer in {name.split("_")[2] for name in self._stages()}:
-            ((free,),) = self._database.query(lock, [int(ReadStoreLock.STAGES), int(writer)])
-            if free:
-                self.drop_stages(int(writer))
-
     def expect_positions(
         self, parts: Iterable[FoldedPart], known: Mapping[tuple[str, int], Position]
     ) -> None:
@@ -139,20 +130,35 @@ class PostgresTransaction(SqlTransaction):
         if found:
             raise NotDistributed(f"stream {found[0][0]!r} has moved meanwhile")
 
-    def drop_stages(self, writer: int) -> None:
-        """Remove all tables that were staged for a writer."""
-        if names := self._stages(writer):
-            self._database.run(f"DROP TABLE {', '.join(names)}")
 
-    def _stages(self, writer: int | None = None) -> Collection[str]:
-        sql = (
-            "SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname ~ ? "
-            "AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
-        )
-        of = "[0-9]{1,9}" if writer is None else str(writer)
-        return [
-            name for (name,) in self._database.query(sql, [f"^{_PREFIX}{of}_[0-9a-f]+_[0-9]+$"])
-        ]
+def drop_left(database: PostgresDatabase) -> None:
+    """Remove what was staged for this writer, and for those that are gone; next time what somebody
+    reads now, such as a dump of the database."""
+    found: list[str] = []
+    with suppress(StoreError), database.errors():
+        found = _stages(database)
+    for writer in {int(name.split("_")[2]) for name in found}:
+        with suppress(StoreError), database.errors():
+            _drop_stages(database, writer)
+
+
+def _drop_stages(database: PostgresDatabase, writer: int) -> None:
+    """Remove all tables that were staged for a writer, unless another connection is that."""
+    names = [""]
+    while names:
+        with database.alone_with(writer) as free:
+            names = _stages(database, writer)[:AT_ONCE] if free else []
+            if names:
+                database.run(f"DROP TABLE {', '.join(names)}")
+
+
+def _stages(database: PostgresDatabase, writer: int | None = None) -> list[str]:
+    sql = (
+        "SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname ~ ? "
+        "AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
+    )
+    of = "[0-9]{1,9}" if writer is None else str(writer)
+    return [name for (name,) in database.query(sql, [f"^{_PREFIX}{of}_[0-9a-f]+_[0-9]+$"])]
 
 
 def hold_stages(database: PostgresDatabase) -> int:

@@ -1,14 +1,15 @@
 """A read store in a SQL database; what databases do differently is in `database`."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any, Self
 
 from stores.sinks.dead_limit import DeadCount, Removal, StoredDead, keep_from
+from stores.sinks.halving import Refusals, apply_with_refused
 from stores.sinks.records import Applied, Batch, OnDead, OutputRecord, Position, check_at
-from stores.sinks.reduction import NOTHING, Reduction
+from stores.sinks.reduction import Reduction
 from stores.sinks.replacement import fold_replacement
 from stores.sinks.row_changes import gc_paused
 from stores.sinks.schema import TableState
@@ -16,7 +17,7 @@ from stores.sinks.shadows import check_live, checked_shadow, no_such_table, shad
 from stores.sinks.sink import DeclaredTable
 from stores.sinks.sql import shadow_tables
 from stores.sinks.sql.catalog import read_schema
-from stores.sinks.sql.database import Database, DataRefused, listed, quoted
+from stores.sinks.sql.database import Database, listed, quoted
 from stores.sinks.sql.dead_rows import SqlDeadRecords
 from stores.sinks.sql.own_tables import SHADOWS
 from stores.sinks.sql.progress import SqlProgress
@@ -63,43 +64,14 @@ class SqlSink:
     ) -> Applied:
         """See `Sink.apply`."""
         with gc_paused():
-            records = list(records)
-            try:
-                return self._apply(records, batch, on_dead)
-            except DataRefused:
-                if not records:
-                    raise
-                in_order = sorted(records, key=itemgetter(0, 1, 2))
-                return self._apply_apart(in_order, batch, on_dead)
-
-    def _apply_apart(
-        self, records: list[OutputRecord], batch: Batch | None, on_dead: OnDead | None
-    ) -> Applied:
-        """Apply a batch in halves and these in halves, to find the records that are refused.
-
-        What was applied is not lost when it ends before the batch does: it is noted by position.
-        """
-        total = Applied()
-        middle = len(records) // 2
-        for part in filter(None, (records[:middle], records[middle:])):
-            try:
-                done = self._apply(part, None, on_dead)
-            except DataRefused as refused:
-                if len(part) == 1:
-                    done = self._apply(part, None, on_dead, {part[0][:3]: str(refused)})
-                else:
-                    done = self._apply_apart(part, None, on_dead)
-            total.add(done)
-        if batch is not None:
-            self._apply([], batch, None)
-        return total
+            return apply_with_refused(self._apply, list(records), batch, on_dead)
 
     def _apply(
         self,
         records: list[OutputRecord],
         batch: Batch | None,
         on_dead: OnDead | None,
-        refused: Mapping[tuple[str, int, int], str] = NOTHING,
+        refused: Refusals,
     ) -> Applied:
         with self._begin() as transaction:
             if batch is not None:

@@ -15,10 +15,10 @@ from typing import Any
 
 from stores.sinks.columns import Kind
 from stores.sinks.decoding import Mark, Stream
-from stores.sinks.errors import StoreError
+from stores.sinks.errors import DataRefused, StoreError
 from stores.sinks.limits import NO_LIMITS, StoreLimits
 from stores.sinks.schema import TableState
-from stores.sinks.sql.database import DataRefused, listed, quoted
+from stores.sinks.sql.database import listed, quoted
 from stores.sinks.sql.sqlite_values import (
     BY_NUMBER,
     TYPES,

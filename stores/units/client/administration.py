@@ -9,7 +9,7 @@ import aiohttp
 
 from stores.units.client.owners import OwnerFollower
 from stores.units.errors import MemberUnavailable, UnitError
-from stores.units.kafka.topics import member_of, routing_of
+from stores.units.kafka.topics import member_of, members_there, routing_of
 from stores.units.wire import bearer
 from topology.model.ending import end_tasks
 
@@ -39,10 +39,11 @@ class UnitAdministration:
         self._destination, self._kafka, self._wait = destination, kafka, wait
         self._headers = {"Authorization": bearer(token)}
         self._follower = OwnerFollower(kafka, destination, group)
-        self._members, self._by_path = 0, False
+        self._members = self._all = 0
 
     async def __aenter__(self) -> "UnitAdministration":
-        self._members, self._by_path = await routing_of(self._kafka, self._destination)
+        self._members, _ = await routing_of(self._kafka, self._destination)
+        self._all, _ = await members_there(self._kafka, self._destination)
         self._following = asyncio.create_task(self._follower.follow())
         return self
 
@@ -60,16 +61,16 @@ class UnitAdministration:
     async def homes(self, unit: str) -> list[int]:
         """The members that have something of a unit: several while it moves, by path.
 
+        All are asked: a unit that servers name (`naming`) lies where its producer has sent it.
+
         Args:
             unit: its name.
 
         Raises:
             MemberUnavailable: a member has no owner that answers.
         """
-        if not self._by_path:
-            return [self.member(unit)]
         found = []
-        for member in range(self._members):
+        for member in range(self._all):
             if (await self.units(member, unit))[0]["state"] != "empty":
                 found.append(member)
         return found
@@ -81,7 +82,7 @@ class UnitAdministration:
             MemberUnavailable: a member has no owner that answers.
         """
         found: dict[int, dict[str, Any]] = {}
-        for member in range(self._members):
+        for member in range(self._all):
             if member not in found:
                 answer = await self._ask("GET", member, "/status")
                 found |= {each["member"]: each for each in answer}

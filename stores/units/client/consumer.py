@@ -244,12 +244,13 @@ class UnitConsumer:
     def _next(self) -> UnitDelivery | None:
         """The next that is held still; of a transaction's member, while there is a transaction."""
         member = self._open[0].member if self.mode == "transacted" and self._open else None
-        for _ in range(len(self._arrived)):
-            found = self._arrived.popleft()
+        arrived = self._arrived
+        while arrived and not arrived[0].held:
+            arrived.popleft()
+        for at, found in enumerate(arrived):  # the others keep their order
             if found.held and member in (None, found.member):
+                del arrived[at]
                 return found
-            if found.held:
-                self._arrived.append(found)
         return None
 
     def _wanted_links(self) -> list[MemberLink]:

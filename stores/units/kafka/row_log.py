@@ -104,7 +104,8 @@ async def read_to(
     By position: the end of the topic may be markers of transactions, which nobody is given.
 
     Raises:
-        KafkaTimeoutError: nothing came for so many seconds: who leads the partition is away.
+        KafkaTimeoutError: nothing came for so many seconds: who leads the partition is away,
+            or a transaction stays open in it.
     """
     place, since = -1, time.monotonic()
     while (reached := await position_of(consumer, at, patience)) < end:
@@ -130,7 +131,9 @@ async def position_of(consumer: AIOKafkaConsumer, at: TopicPartition, patience: 
 
 
 def _away(at: TopicPartition) -> KafkaTimeoutError:
-    return KafkaTimeoutError(f"{at.topic}/{at.partition} cannot be read: its broker is away")
+    return KafkaTimeoutError(
+        f"{at.topic}/{at.partition} cannot be read: its broker is away, or a transaction stays open"
+    )
 
 
 async def _end(kafka: Mapping[str, Any], at: TopicPartition) -> int:

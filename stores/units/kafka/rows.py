@@ -1,6 +1,5 @@
 """The rows of the queue as JSON, and back."""
 
-from base64 import b64encode
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +13,7 @@ from stores.units.queue import (
     UnitMark,
     UnitMessage,
 )
-from stores.units.wire import FrameError, unpacked
+from stores.units.wire import FrameError, packed, unpacked
 
 KINDS = frozenset({"unit", "redelivered", "message", "record", "moved"})
 """Subjects of the queue's rows; the owner has others of its own."""
@@ -27,7 +26,7 @@ def row_json(value: RowValue) -> Any:
     found = asdict(value)
     if isinstance(value, UnitMessage):
         found["attributes"] = dict(value.attributes)
-        found["content"] = b64encode(value.content or b"").decode()
+        found["content"], found["key"] = packed(value.content), packed(value.key)
     return found
 
 
@@ -42,10 +41,10 @@ def row_value(key: Subject, value: Any) -> tuple[RowKey, RowValue] | None:
             case "redelivered", int(offset):
                 return ("redelivered", offset), int(value)
             case "message", int(offset):
-                content = unpacked(value.pop("content"))
+                content, of = unpacked(value.pop("content")), unpacked(value.pop("key", None))
                 if (handover := value.pop("handover", None)) is not None:
                     handover = Handover(**handover)
-                message = UnitMessage(**value, content=content, handover=handover)
+                message = UnitMessage(**value, content=content, key=of, handover=handover)
                 return ("message", offset), message
             case "moved", str(name):
                 return ("moved", name), MovedAway(**value)

@@ -169,6 +169,8 @@ class Deliveries(UnitTable):
         completed: Iterable[int],
         now: float,
         returned: Iterable[int] = (),
+        *,
+        more: bool = False,
     ) -> list[Delivery]:
         """A session of the former owner, opened here, tells what it holds and what it completed.
 
@@ -178,6 +180,7 @@ class Deliveries(UnitTable):
             completed: offsets whose completion the former owner did not confirm.
             now: seconds since 1970.
             returned: offsets that it rolled back, before others of their unit that it completed.
+            more: whether it is going to tell more: until then it may hold anything.
 
         Returns:
             What it goes on holding, as new deliveries. It drops everything else that it had.
@@ -210,7 +213,8 @@ class Deliveries(UnitTable):
         for unit in {found[offset] for offset in back & found.keys()}:
             if unit.session == session:
                 self._return(holder, unit, [], now, Outcome.RETURNED)
-        self.release_former(session)
+        if not more:
+            self.release_former(session)
         return going_on
 
     def release_former(self, session: str) -> None:

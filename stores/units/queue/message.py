@@ -26,6 +26,7 @@ class UnitMessage:
         attributes: text by name, which the filters of sessions look at.
         size: bytes, for limits.
         content: what the caller keeps with it; the queue does not look at it.
+        key: that of its record, where it is not the unit's name.
         handover: what it says of a unit that moves; nobody gets such a record.
     """
 
@@ -38,6 +39,7 @@ class UnitMessage:
     attributes: Mapping[str, str] = field(default_factory=lambda: NO_ATTRIBUTES)
     size: int = 0
     content: Any = None
+    key: bytes | None = None
     handover: Handover | None = None
 
 

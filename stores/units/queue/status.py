@@ -13,6 +13,7 @@ class UnitStatus:
         unit: its name; an ungrouped message is named by its offset.
         state: held, parked, dead, settling, paused, empty, uncommitted, arriving, delayed,
             rejoining, unadmitted or ready: the first of these that holds.
+        marked: whether it is parked, paused or dead, whatever its state.
         session: who holds it.
         since: seconds since 1970 at which it was taken, returned or parked; None if it is empty.
         until: when the state ends by itself, in seconds since 1970; None if it does not.
@@ -26,6 +27,7 @@ class UnitStatus:
 
     unit: str
     state: str
+    marked: bool
     session: str | None
     since: float | None
     until: float | None

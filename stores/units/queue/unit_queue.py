@@ -183,6 +183,7 @@ class UnitQueue(Deliveries, Administration):
         return UnitStatus(
             unit=str(unit),
             state=state,
+            marked=found.mark is not None,
             session=found.session,
             since=None if state == "empty" else found.since,
             until=ends.get(state),
@@ -201,7 +202,8 @@ class UnitQueue(Deliveries, Administration):
             "parked": mark is not None and mark.parked is not None,
             "dead": mark is not None and mark.dead is not None,
             "settling": bool(unit.unsettled),
-            "paused": (mark is not None and mark.paused is not None) or self._paused is not None,
+            "paused": (mark is not None and mark.paused is not None)
+            or (self._paused is not None and head is not None),
             "empty": head is None,
             "uncommitted": head is not None and not head.committed,
             "arriving": head is not None and head.handover is not None,

@@ -61,6 +61,8 @@ class UnitTable:
         unit = self._units.get(key)
         if unit is None:
             unit = self._units[key] = Unit(key, now)
+        elif not unit.waiting and self._was_dead(unit, now):
+            self._set_mark(unit, UnitMark())  # with former sessions, no timer has done it
         unit.append(message)
         if not message.committed:
             self._uncommitted[message.offset] = key
@@ -320,6 +322,11 @@ class UnitTable:
         self._set_mark(unit, UnitMark(dead=now, reason=why))
         unit.since = now
         self._refresh(unit, now)
+
+    def _was_dead(self, unit: Unit, now: float) -> bool:
+        """Whether a unit bears the mark of a dead one whose time is over."""
+        dead = unit.mark.dead if unit.mark else None
+        return dead is not None and now >= dead + self._settings.dead_for
 
     def _bury(self, unit: Unit, since: float, now: float) -> UnitMark | None:
         """Send away what is in a dead unit; returns its mark, None once that is over."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from stores.db.steady_clock import elapsed, steady
-from stores.units.kafka.records import StoredMessage, read_headers
+from stores.units.kafka.records import StoredMessage, key_of, read_headers
 from stores.units.kafka.row_log import OWNER, POSITION, SESSION, restore_rows
 from stores.units.kafka.rows import row_value
 from stores.units.naming import checked_name
@@ -186,7 +186,8 @@ class Owner(MemberSessions):
             expires=found.expires,
             attributes=found.attributes or NO_ATTRIBUTES,
             size=len(record.value or b"") + sum(map(len, found.attributes.values())),
-            content=record.value or b"",
+            content=record.value,
+            key=None if record.key == key_of(unit) else record.key,
             handover=found.handover[0] if found.handover else None,
         )
 

@@ -242,6 +242,7 @@ def partitions_of(owners: Iterable[Owner]) -> list[dict[str, Any]]:
             "messages": each.queue.messages,
             "bytes": each.queue.size,
             "parked": each.queue.parked_messages,
+            "paused": each.queue.paused,
             "sessions": sum(session.connected for session in each.sessions.values()),
             "former_sessions": len(each.succession.silent),
             "unadmitted": each.queue.unadmitted,

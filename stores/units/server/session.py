@@ -24,7 +24,7 @@ def delivery_frame(delivery: Delivery, content: bool = True) -> dict[str, Any]:
         "u": message.unit,
         "r": delivery.redeliveries,
         "a": dict(message.attributes),
-        **({"v": packed(message.content)} if content else {}),
+        **({"v": packed(message.content or b"")} if content else {}),
     }
 
 

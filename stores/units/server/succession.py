@@ -80,7 +80,7 @@ class Succession:
                     proven.add(offset)
                 if offset in done_by:
                     but.add(done_by[offset])
-        queue.rejoin(next(iter(self._told)), [], sorted(proven), now)
+        queue.rejoin(next(iter(self._told)), [], sorted(proven), now, more=True)
         settle()
         found = {}
         for session, (holds, done, returned) in self._told.items():

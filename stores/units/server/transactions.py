@@ -20,7 +20,7 @@ from aiokafka.errors import (
 
 from stores.db.steady_clock import elapsed
 from stores.units.errors import MemberUnavailable
-from stores.units.kafka.records import UNIT, OutgoingMessage, handover_headers, key_of
+from stores.units.kafka.records import OutgoingMessage, handover_headers, key_of
 from stores.units.kafka.row_log import POSITION, RowKey, row_key
 from stores.units.kafka.rows import row_json
 from stores.units.kafka.topics import (
@@ -213,16 +213,17 @@ class OwnerTransactions:
                          to, self._member, message.offset, why)  # fmt: skip
             leaving = replace(leaving, outcome=Outcome.REFUSED, reason=why)
         topic = leaving.to or dead_topic(self._settings.destination)
-        headers = [(name, text.encode()) for name, text in message.attributes.items()]
+        left = OutgoingMessage(b"", attributes=message.attributes)
+        if leaving.outcome is Outcome.MOVED:  # who has it next goes by what it said
+            left = replace(left, sort=message.sort, not_before=message.not_before or None,
+                           expires=message.expires)  # fmt: skip
+        headers = left.headers(message.unit)
         headers.append(("unit-outcome", leaving.outcome.value.encode()))
         if leaving.reason:
             headers.append(("unit-reason", leaving.reason[:1000].encode("utf-8", "replace")))
-        if message.unit is not None:
-            headers.append((UNIT, message.unit.encode()))
         partition = None
         if message.unit is not None:  # all of one unit go to one partition, in order
             members = self._members.get(topic)
             partition = member_of(message.unit, members) if members else self._partition
-        return await self._producer.send(
-            topic, message.content, key_of(message.unit), partition, headers=headers
-        )
+        key = key_of(message.unit) if message.key is None else message.key
+        return await self._producer.send(topic, message.content, key, partition, headers=headers)

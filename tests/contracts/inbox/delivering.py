@@ -1,16 +1,19 @@
 """Delivering: a message and what it causes commit together, or neither does."""
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from stores.inbox.commands import counts, parked
+from stores.inbox.consumer import run_consumer
 from stores.inbox.delivery_queue import Delivery, DeliveryQueue
 from stores.inbox.inbox import Inbox, InboxError
+from stores.message import Message
 from tests.contracts.inbox.parts import (
     consume,
     done,
@@ -106,6 +109,76 @@ class Delivering:
             with pytest.raises(IntegrityError), inbox.delivery(connection):
                 connection.execute(text("INSERT INTO child VALUES (1)"))
         assert [each.sequence for each in parked(inbox)] == [1]
+
+    def test_what_the_database_says_of_a_statement_is_the_message_s_failure(
+        self, engine: Engine
+    ) -> None:
+        faults = {
+            "sqlite": ("SELECT json_extract('{', '$.a')", "SELECT abs(-9223372036854775808)"),
+            "postgresql": ("SELECT repeat('x', 2000000000)", "SELECT pg_sleep(60)"),
+        }
+        inbox = Inbox(engine, attempts=1)
+        for n, statement in enumerate(faults[engine.dialect.name], 1):
+            inbox.receive([message(1, f"s{n}")])
+            with engine.connect() as connection:
+                if engine.dialect.name == "postgresql":
+                    connection.execute(text("SET statement_timeout = 2000"))
+                    connection.commit()
+                with pytest.raises(OperationalError), inbox.delivery(connection):
+                    connection.execute(text(statement)).all()
+                connection.invalidate()
+            assert len(parked(inbox)) == n
+
+    def test_a_failure_that_does_not_count_lets_other_streams_go_first(
+        self, engine: Engine
+    ) -> None:
+        make_table(engine)
+        inbox = Inbox(engine, attempts=1)
+        for stream in "abc":
+            inbox.receive([message(1, stream)])
+            time.sleep(0.01)
+        gone = OperationalError("SELECT", {}, Exception("the server is gone"))
+        for error in (gone, InboxError("the connection is not as it should be")):
+            with engine.connect() as connection, pytest.raises(type(error)):
+                refuse(inbox, connection, error)
+        assert consume(inbox, 1) == ["c1"]
+        assert parked(inbox) == []
+        time.sleep(1.1)
+        assert sorted(consume(inbox)) == ["a1", "b1"]
+
+    def test_a_message_that_fails_beside_a_void_one_comes_again_alone(self, engine: Engine) -> None:
+        make_table(engine)
+        inbox = Inbox(engine, attempts=1)
+        inbox.receive([message(1), message(1, "b", void=True), message(2, "b")])
+        bad = message(1).content
+        failures = 0
+        with engine.connect() as connection:
+            for _ in range(6):
+                try:
+                    with inbox.batch(connection, 2) as messages:
+                        for each in messages:
+                            write(connection, each)
+                            if each.content == bad:
+                                raise KeyError("a fails")
+                except KeyError:
+                    failures += 1
+        assert failures == 2
+        assert [each.stream for each in parked(inbox)] == ["a"]
+        assert done(engine) == ["b2"]
+
+    def test_the_loop_waits_a_little_after_a_failure(self, engine: Engine) -> None:
+        inbox, stopped = Inbox(engine, backoff=0), threading.Event()
+        inbox.receive([message(1)])
+        failed: list[float] = []
+
+        def handle(_: Connection, found: Message) -> None:
+            failed.append(time.monotonic())
+            if len(failed) == 3:
+                stopped.set()
+            raise ValueError(found.stream)
+
+        assert run_consumer(inbox, handle, stopped, nap=0.3) == 0
+        assert failed[2] - failed[0] >= 0.6
 
     def test_a_batch_is_one_transaction_in_order_per_stream(self, engine: Engine) -> None:
         make_table(engine)

@@ -76,6 +76,14 @@ class Reads(OnEngine):
             assert self.log.delete(connection, ids[::2]) == 1150
         assert [message.id for message in self.messages()] == ids[1::2]
 
+    def test_messages_are_read_again_as_they_are_now(self) -> None:
+        self.fill("abcd")
+        ids = [message.id for message in self.messages()]
+        with self.db.begin() as connection:
+            self.log.declare_void(connection, "orders", "b", 1, 1, "spoilt")
+            assert places(self.log.read_ids(connection, ids[:3])) == [("a", 1), ("c", 1)]
+            assert self.log.read_ids(connection, []) == ()
+
     def test_a_stream_is_read_by_sequence(self) -> None:
         self.fill("abaaab")
         with self.db.connect() as connection:

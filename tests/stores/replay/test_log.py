@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 import resource
 import signal
 import time
@@ -175,6 +176,32 @@ class ReplayLogContract:
         log.append("moves", messages(1), {})
         assert log.end() == 9
 
+    def test_what_retention_took_is_one_hole_of_a_partition_until_its_topic_is_made_again(
+        self, log: ReplayLog, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("stores.replay.writing.PERIOD", 1)
+        lost = {1: (11, 20)}
+        for first in (0, 20, 40, 60, 0, 20, 40):
+            of = [CapturedMessage("moves", n, first + at, None) for n in (0, 1) for at in (0, 10)]
+            log.append("moves", of, {}, lost=lost)
+            lost = {}
+        with engine.begin() as connection:
+            connection.execute(update(PERIODS).values(begun=PERIODS.c.number))
+        assert [each.messages for each in log.retain(3600)] == [2] * 12
+
+        def holes(query: Query) -> list[tuple[int, int, int, int]]:
+            found = log.holes(replace(query, partitions=(1,)))
+            return [(each.first, each.last, each.messages, each.last_id) for each in found]
+
+        whole, again, before = (0, 70, 8, 16), (0, 30, 4, 24), (11, 19, 9, 4)
+        assert sorted(holes(Query())) == sorted([whole, again, before])
+        assert sorted(holes(Query(topics=("moves",), after=15))) == sorted([whole, again])
+        assert holes(Query(after=16)) == [again]
+        assert log.messages_gone(Query(topics=("moves",), partitions=(1, 2))) == 8 + 4 + 9
+        assert (log.messages_gone(Query(topics=("else",))), log.messages_gone(Query())) == (0, 33)
+        log.append("moves", messages(1), {})
+        assert [each.id for each in log.page(Query()).messages] == [25, 26, 27, 28, 29]
+
     @pytest.mark.parametrize("sign", ["=", "!=", "<", "<=", ">", ">="])
     def test_whole_numbers_are_compared_as_numbers(self, log: ReplayLog, sign: str) -> None:
         log.append("moves", messages(5), {})
@@ -186,6 +213,9 @@ class ReplayLogContract:
             assert found[: len(expected)] == expected, value
             lacking = sign == "!="  # and the one that lacks the field
             assert log.count(Query(where=(condition,))) == len(expected) + lacking, value
+        large = Condition.parse(f"share{sign}{10**30}")
+        fitting = 5 if _HOLDS[Comparison(sign)](1, 10**30) else 0
+        assert log.count(Query(where=(large,))) == fitting + lacking
 
     def test_a_field_that_was_text_is_not_compared_as_a_number(
         self, log: ReplayLog, engine: Engine
@@ -674,6 +704,11 @@ class TestPostgres(ReplayLogContract):
         ({"offsets": {"a": {str(2**31): [0, 1]}}}, "offsets: "),
         ({"after": -1}, "after: -1 is not an id of the log"),
         ({"text": "\ud800"}, "text: "),
+        ({"where": [["a", "=", "\ud800"]]}, "where: "),
+        ({"where": [["a", "=", math.inf]]}, "where: .*, with numbers of at most 64 bits"),
+        ({"where": [["a", "=", math.nan]]}, "where: "),
+        ({"where": [["a", "=", 2**64]]}, "where: "),
+        ({"where": [["a", "=", -(2**63)]]}, "where: "),
     ],
 )
 def test_a_query_that_is_none_is_named(given: Any, words: str) -> None:

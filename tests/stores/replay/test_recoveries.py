@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 
 from stores.db.engines import open_engine
-from stores.replay import Query, ReplayLog
-from stores.replay.recoveries import Recoveries, RecoveryRequest
+from stores.replay import Comparison, Condition, Query, ReplayError, ReplayLog
+from stores.replay.recoveries import RECOVERIES, Recoveries, RecoveryRequest
 from stores.replay.replay_state import ReplayAction, ReplayState
+from stores.replay.replay_tables import REPLAYS
 from stores.replay.replays import Replays
-from tests.stores.replay.sample import messages
+from tests.stores.replay.sample import FIELDS, messages
 from tests.stores.replay.test_replaying import Broker, run
 
 ENDS = {"moves": {0: 300, 1: 221, 2: 231}}
@@ -23,7 +24,7 @@ class RecoveriesContract:
 
     @pytest.fixture
     def recoveries(self, engine: Engine) -> Recoveries:
-        recoveries = Recoveries(Replays(ReplayLog(engine)))
+        recoveries = Recoveries(Replays(ReplayLog(engine, FIELDS)))
         recoveries.create()
         recoveries.create()
         return recoveries
@@ -75,6 +76,35 @@ class RecoveriesContract:
         assert recoveries.gone(made) == said
         recoveries.begin(made)
         assert [*recoveries.replays.get(made.id).holes] == said
+
+    def test_what_could_not_be_read_again_is_not_kept(self, recoveries: Recoveries) -> None:
+        many = tuple(f"t{n}" for n in range(1_001))
+        recoveries.replays.log.append("moves", messages(3), {0: 1})
+        strange = Query(where=(Condition("delay", Comparison.IS, 2**70),))
+        for topics, query in ((many, Query()), (("moves",), strange)):
+            ends = {each: {0: 0} for each in topics}
+            with pytest.raises(
+                ReplayError, match=r"topics: .* at most 1000|cannot be kept: Integer"
+            ):
+                recoveries.request(RecoveryRequest(topics, query, *WHO), ends)
+        assert recoveries.newest() == [] == recoveries.open()
+
+    def test_a_row_that_cannot_be_read_hides_no_other(
+        self, recoveries: Recoveries, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        recoveries.replays.log.append("moves", messages(3), {0: 1})
+        asked = RecoveryRequest(("moves",), Query(), *WHO)
+        for id in ("damaged", "good"):
+            recoveries.begin(recoveries.request(asked, ENDS, id))
+        query = '{"where": [["delay", "=", null]]}'
+        with recoveries.engine.begin() as connection:
+            for table in (RECOVERIES, REPLAYS):
+                connection.execute(update(table).where(table.c.id == "damaged").values(query=query))
+        for _ in range(2):
+            assert [each.id for each, _ in recoveries.open()] == ["good"]
+            assert [each.id for each in recoveries.newest()] == ["good"]
+            assert [each.id for each in recoveries.replays.newest()] == ["good"]
+        assert caplog.text.count("damaged is passed over: it cannot be read: where: ") == 2
 
 
 class TestSqlite(RecoveriesContract):

@@ -1,6 +1,7 @@
 """A replay publishes exactly what was previewed, once, wherever it is interrupted."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -12,7 +13,16 @@ from sqlalchemy import Engine, event, update
 from sqlalchemy.exc import OperationalError
 
 from stores.db.engines import open_engine
-from stores.replay import CapturedMessage, Query, ReplayError, ReplayLog
+from stores.replay import (
+    CapturedMessage,
+    Comparison,
+    Condition,
+    FieldKind,
+    Page,
+    Query,
+    ReplayError,
+    ReplayLog,
+)
 from stores.replay.replay_state import ReplayAction, ReplayState
 from stores.replay.replay_tables import Replay
 from stores.replay.replaying import Replaying
@@ -350,6 +360,31 @@ async def test_what_retention_took_meanwhile_fails_it_and_is_named(
     assert "offsets 0 to 240" in replays.preview(asked()).holes[0]
 
 
+async def test_what_retention_took_fails_it_where_it_took_what_was_before_it_too(
+    replays: Replays, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stores.replay.writing.PERIOD", 1)
+    for offset in (1_000, 2_000):
+        later = [replace(each, offset=offset + each.offset) for each in messages(9, metadata={})]
+        replays.log.append("moves", later, {})
+
+    def retain() -> None:
+        broker.meanwhile = nothing
+        with engine.begin() as connection:
+            mine = update(PERIODS).where(PERIODS.c.number < replays.log.end())
+            connection.execute(mine.values(begun=PERIODS.c.number))
+        assert replays.log.retain(3600)
+        replays.log.append("moves", messages(1, metadata={}), {})
+
+    broker = Broker()
+    retain()
+    id = started(replays, asked(Query(topics=("moves",))))
+    broker.meanwhile = retain
+    await run(replays, id, broker)
+    found = replays.get(id)
+    assert (found.state, found.done) == (ReplayState.FAILED, 4)
+
+
 async def test_what_the_broker_refuses_stops_it_until_it_is_left_out(replays: Replays) -> None:
     id, broker = started(replays), Broker()
     broker.refused = {b'{"n": 11}', b'{"n": 13}'}
@@ -400,6 +435,27 @@ async def test_another_server_stands_by_and_a_broker_that_is_away_is_waited_for(
     broker.down = False
     await first
     assert sequences(broker) == list(range(5, 25))
+
+
+async def test_a_page_that_takes_longer_than_the_lease_is_published_once(
+    replays: Replays, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, id = ReplayLog.page, started(replays)
+
+    def slow(*given: Any) -> Page:
+        time.sleep(1.5)
+        return page(*given)
+
+    async def server(broker: Broker) -> None:
+        replaying = Replaying(replays, id, broker, lease_seconds=0.5)
+        while replays.get(id).state is ReplayState.RUNNING:
+            await replaying.run()
+            await asyncio.sleep(0.1)
+
+    monkeypatch.setattr(ReplayLog, "page", slow)
+    brokers = Broker(), Broker()
+    await asyncio.wait_for(asyncio.gather(*map(server, brokers)), 30)
+    assert sorted(len(each.got) for each in brokers) == [0, 20]
 
 
 async def test_a_database_that_is_away_is_waited_for_and_nothing_comes_twice(
@@ -462,6 +518,14 @@ async def test_a_rate_is_held_by_short_pages(replays: Replays) -> None:
 def test_what_cannot_be_replayed_is_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises((ReplayError, DeclarationError), match=words):
         asked(given.pop("query", None), **given)
+
+
+def test_a_query_that_could_not_be_read_again_is_not_kept(replays: Replays) -> None:
+    replays.log.fields["share"] = FieldKind.NUMBER
+    query = Query(topics=("moves",), where=(Condition("share", Comparison.NOT, 2**64),))
+    with pytest.raises(ReplayError, match="the query cannot be kept: Integer exceeds 64-bit"):
+        replays.preview(asked(query))
+    assert replays.newest() == []
 
 
 def test_nobody_does_anything_without_a_name_and_a_reason(replays: Replays) -> None:

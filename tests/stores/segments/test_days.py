@@ -9,7 +9,7 @@ from random import Random
 
 import orjson
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 
 from stores.segments import (
     BatchLimits,
@@ -23,11 +23,13 @@ from stores.segments import (
     Place,
     Publisher,
     SegmentConsumer,
+    SegmentError,
     SegmentLedger,
     UnitIntake,
 )
 from stores.segments.day_of import DAY, day_of
-from stores.segments.days import Passing
+from stores.segments.days import DayState, Passing
+from stores.segments.ledger import SEGMENTS
 from tests.stores.segments.fake_transports import LogInbound, MemoryOutbound
 
 TOPICS, DESTINATIONS, ENDS = ("bills", "orders"), ("a", "b"), ("2013-01-01", "2013-01-02")
@@ -341,3 +343,77 @@ def test_what_a_replay_published_again_ends_no_day(value: bytes) -> None:
     for headers in ((replayed,), ((DAY, b"2013-01-01"), replayed)):
         assert day_of(InboundMessage("orders", 0, 0, 1, value, headers=headers)) is None
     assert day_of(InboundMessage("orders", 0, 0, 1, value, headers=((DAY, b"d"),))) == "d"
+
+
+@pytest.mark.parametrize("value", [b"null", b"5", b'["2013-01-01"]', b'{"a": 1}'])
+def test_what_names_no_day_is_a_message_like_any_other(value: bytes) -> None:
+    line = b'{"sequitur-day": ' + value + b"}"
+    assert day_of(InboundMessage("orders", 0, 0, 1, line)) is None
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_an_open_day_is_withdrawn_and_its_partitions_go_on(
+    held: bool, engine: Engine, tmp_path: Path
+) -> None:
+    router = Router(engine, tmp_path, True, held)
+    days = Days(SegmentLedger(engine), TOPICS, ["queue"])
+    orders, bills = router.inbounds["orders"], router.inbounds["bills"]
+    bills.add(0, b"before it")
+    for value in (end("2031-01-01"), b"behind it"):
+        orders.add(0, value)
+    await router.settle(30)
+    assert days.state().open == "2031-01-01"
+    days.withdraw("2031-01-01", "mistyped")
+    for value in (end(ENDS[0]), b"the next day"):
+        orders.add(0, value)
+    for value in (end("2031-01-01"), end(ENDS[0]), b"the next day"):
+        bills.add(0, value)
+    await router.settle(40)
+    got = [each.value for each in router.got]
+    assert [got.count(each) for each in (b"behind it", b"the next day")] == [2, 4]
+    assert days.state().last == ENDS[0]
+    failed = next(each for each in router.got if each.destination == "errors")
+    assert b"2031-01-01 was withdrawn" in dict(failed.headers)["sequitur-failed-reason"]
+
+
+def test_the_last_day_is_withdrawn_once_it_is_published_everywhere(engine: Engine) -> None:
+    ledger = SegmentLedger(engine)
+    days = Days(ledger, ["a"], ["kafka"])
+    days.know("a", [0])
+    with pytest.raises(SegmentError, match="the open day is none, and the last one none"):
+        days.withdraw(ENDS[0], "mistyped")
+    owner, pair = ledger.own_end("a", "test"), Pair("a", "kafka")
+    assert owner is not None
+    ledger.open_segment(owner, pair, 1, "router-1.segment")
+    with ledger.engine.begin() as connection:
+        days.reach(connection, "a", {0: ENDS[0]})
+    written(ledger, days, "a", ["kafka"])
+    assert days.state().last == ENDS[0]
+    with pytest.raises(SegmentError, match="on its way"):
+        days.withdraw(ENDS[0], "mistyped")
+    with ledger.engine.begin() as connection:
+        connection.execute(update(SEGMENTS).values(start_offset=10, end_offset=10))
+    days.withdraw(ENDS[0], "mistyped")
+    state = days.state()
+    assert (state.last, state.reached) == (None, {("a", 0): ""})
+    assert state.doubt(ENDS[0]) == f"{ENDS[0]} was withdrawn"
+    with pytest.raises(SegmentError, match="withdrawn"), ledger.engine.begin() as connection:
+        days.reach(connection, "a", {0: ENDS[0]})
+    days.allow(ENDS[0])
+    assert days.state().doubt(ENDS[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("day", "doubt"),
+    [
+        ("2013-01-31", None),
+        ("2013-02-01", None),
+        ("2013-01-30", "2013-01-30 is before 2013-01-31"),
+        ("2031-01-31", "2031-01-31 is more than a year behind 2013-01-31"),
+        ("2013-02-01a", "2013-02-01a is not written as 2013-01-31 is"),
+        ("None", "None is not written as 2013-01-31 is"),
+    ],
+)
+def test_a_day_unlike_the_one_before_is_doubted(day: str, doubt: str | None) -> None:
+    assert DayState(frozenset(), last="2013-01-31").doubt(day) == doubt
+    assert DayState(frozenset()).doubt(day) is None

@@ -1,10 +1,12 @@
 """Whatever comes in, whoever is interrupted or replaced: what is behind it goes on, and once."""
 
 import asyncio
+import fcntl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import Engine, select, update
@@ -219,6 +221,19 @@ async def test_one_process_that_was_replaced_asks_before_it_publishes(engine: En
     with pytest.raises(StaleOwner):
         await old.step(0)
     assert outbound.got == []
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+def test_whatever_routing_raises_the_message_goes_to_errors(error: BaseException) -> None:
+    def failing(message: InboundMessage) -> list[OutboundMessage]:
+        raise error
+
+    failures = ErrorsAfter("queue", attempts=2)
+    intake = UnitIntake(LogInbound(), failing, failures, ["queue"], site="site")
+    (sent,) = intake.outputs(InboundMessage("orders", 0, 0, 1, b"a"))
+    assert sent.destination == "errors"
+    assert type(error).__name__.encode() in dict(sent.headers)["sequitur-failed-reason"]
+    assert intake.counts["failed"] == 1
 
 
 async def test_a_publisher_with_nothing_to_do_keeps_its_lease(
@@ -483,17 +498,60 @@ async def test_a_batch_that_was_not_confirmed_is_cut_off(tmp_path: Path) -> None
     batch = OutboundBatch(pair, (OutboundMessage("files", "a", b"1"),), Place(7, 10))
     await outbound.publish(batch)
     (tmp_path / "a+lines.lines").write_bytes(b"1\nhalf of what")
-    (tmp_path / "b+lines.lines").write_bytes(b"of a new file")
+    (tmp_path / "b+lines.lines").write_bytes(b"of nobody that is known")
     (tmp_path / "a+other.lines").write_bytes(b"of another topic")
     await outbound.stop()
     again = FileOutbound(tmp_path)
     assert await again.start(pair) == Place(7, 10)
     assert (tmp_path / "a+lines.lines").read_bytes() == b"1\n"
-    assert (tmp_path / "b+lines.lines").read_bytes() == b""
+    assert (tmp_path / "b+lines.lines").read_bytes() == b"of nobody that is known"
     assert (tmp_path / "a+other.lines").read_bytes() == b"of another topic"
     with pytest.raises(ConnectionError):
         await FileOutbound(tmp_path).start(pair)
     await again.stop()
+
+
+async def test_routers_of_one_folder_have_their_own_starts(tmp_path: Path) -> None:
+    one, two = FileOutbound(tmp_path, "shop"), FileOutbound(tmp_path, "copy")
+    await one.start(PAIR)
+    await one.publish(OutboundBatch(PAIR, (OutboundMessage("queue", "a", b"1"),), Place(7, 10)))
+    assert await two.start(PAIR) is None, "what the other one has is not its own"
+    await two.publish(OutboundBatch(PAIR, (OutboundMessage("queue", "b", b"2"),), Place(3, 5)))
+    with pytest.raises(DestinationDown, match=r"another router's .*\.shop\+orders\+queue\.conf"):
+        await two.publish(OutboundBatch(PAIR, (OutboundMessage("queue", "a", b"3"),), Place(3, 9)))
+    await one.stop()
+    await two.stop()
+    other = FileOutbound(tmp_path, "shop")
+    assert await other.start(Pair("orders", "other")) is None, "nor another transport's"
+    await other.stop()
+    assert await one.start(PAIR) == Place(7, 10)
+    assert await two.start(PAIR) == Place(3, 5)
+    assert (tmp_path / "a+orders.lines").read_bytes() == b"1\n"
+    assert (tmp_path / "b+orders.lines").read_bytes() == b"2\n"
+    await one.stop()
+    await two.stop()
+
+
+async def test_what_an_earlier_version_confirmed_in_the_topic_s_name_is_taken_once(
+    tmp_path: Path,
+) -> None:
+    former, lines = tmp_path / ".orders.confirmed", tmp_path / "a+orders.lines"
+    lines.write_bytes(b"1\nhalf")
+    (tmp_path / "b+orders.lines").write_bytes(b"of a new file")
+    former.write_bytes(b'{"place":[7,10],"lengths":{"a+orders.lines":2}}')
+    one, two = FileOutbound(tmp_path, "shop"), FileOutbound(tmp_path, "copy")
+    with (tmp_path / ".orders.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(DestinationDown):
+            await one.start(PAIR)  # one of that version still writes
+        await one.stop()
+    assert await one.start(PAIR) == Place(7, 10)
+    assert lines.read_bytes() == b"1\n"
+    assert (tmp_path / "b+orders.lines").read_bytes() == b""
+    assert not former.exists()
+    assert await two.start(PAIR) is None
+    await one.stop()
+    await two.stop()
 
 
 async def test_lines_are_not_cut_off_where_nobody_knows_which_are_published(
@@ -502,7 +560,12 @@ async def test_lines_are_not_cut_off_where_nobody_knows_which_are_published(
     pair, lines = Pair("lines", "files"), tmp_path / "a+lines.lines"
     first = FileOutbound(tmp_path)
     assert await first.start(pair) is None
-    lines.write_bytes(b"of a first batch that was not confirmed")
+    broken = first._files = SlowFolder(tmp_path)
+    broken.sync = Mock(side_effect=[None, OSError("the disk is full")])  # type: ignore[method-assign]
+    message = OutboundMessage("files", "a", b"of a first batch that was not confirmed")
+    with pytest.raises(DestinationDown):
+        await first.publish(OutboundBatch(pair, (message,), Place(7, 10)))
+    assert lines.read_bytes()
     await first.stop()
     second = FileOutbound(tmp_path)
     assert await second.start(pair) is None
@@ -510,16 +573,16 @@ async def test_lines_are_not_cut_off_where_nobody_knows_which_are_published(
     message = OutboundMessage("files", "a", b"1")
     await second.publish(OutboundBatch(pair, (message,), Place(7, 10)))
     await second.stop()
-    confirmed = (tmp_path / ".lines.confirmed").read_bytes()
+    confirmed = (tmp_path / ".router+lines+files.confirmed").read_bytes()
     for damaged in (None, b"", b"[1]", b'{"lengths": 1, "place": null}', confirmed[:-9]):
-        (tmp_path / ".lines.confirmed").unlink(missing_ok=True)
+        (tmp_path / ".router+lines+files.confirmed").unlink(missing_ok=True)
         if damaged is not None:
-            (tmp_path / ".lines.confirmed").write_bytes(damaged)
+            (tmp_path / ".router+lines+files.confirmed").write_bytes(damaged)
         third = FileOutbound(tmp_path)
         with pytest.raises(SegmentError, match=r"confirmed is (not there|damaged)"):
             await third.start(pair)
         await third.stop()
         assert lines.read_bytes() == b"1\n"
-    (tmp_path / ".lines.confirmed").write_bytes(confirmed)
+    (tmp_path / ".router+lines+files.confirmed").write_bytes(confirmed)
     assert await second.start(pair) == Place(7, 10)
     await second.stop()

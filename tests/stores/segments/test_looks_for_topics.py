@@ -23,6 +23,8 @@ class Client:
         self.cluster = of
 
     async def add_topic(self, topic: str) -> bool:
+        if topic in self._topics:
+            return True
         self._topics.add(topic)
         return await self.force_metadata_update()
 
@@ -30,7 +32,7 @@ class Client:
         look: Any = next(self._looks)
         if look is HANGS:
             await asyncio.Event().wait()
-        self._found = look or None
+        self._found = self._found if look is False else look or None
         return look is not False
 
 
@@ -61,3 +63,18 @@ async def test_a_topic_that_comes_about_is_found(monkeypatch: pytest.MonkeyPatch
     outbound._producer = SimpleNamespace(client=client)
     assert await outbound.partition_numbers("out") == [0, 1]
     assert client._topics == {"out"}
+
+
+async def test_partitions_that_a_destination_gains_are_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kafka, "_WAIT", 0.05)
+    outbound, client = KafkaOutbound({}), Client({0}, {0, 1}, False, {0, 1, 2}, HANGS)
+    outbound._producer = SimpleNamespace(client=client)
+    assert await outbound.partition_numbers("out") == [0]
+    assert await outbound.partition_numbers("out") == [0, 1]
+    with pytest.raises(DestinationDown, match="not reachable"):
+        await outbound.partition_numbers("out")
+    assert await outbound.partition_numbers("out") == [0, 1, 2]
+    with pytest.raises(DestinationDown, match="does not answer"):
+        await outbound.partition_numbers("out")

@@ -1,6 +1,6 @@
 """One process across transports: whatever step it dies at, what is published is skipped."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -105,6 +105,45 @@ async def test_a_transport_that_is_down_does_not_repeat_what_the_other_has(engin
         pass
     assert [len(each.got) for each in world.outbound.values()] == [6, 6]
     assert consumer.counts["skipped"] == 4 * 3
+
+
+class TurningInbound(LogInbound):
+    """Which partition comes first is another one after each start, as in Kafka."""
+
+    starts = 0
+
+    async def start(self, positions: Mapping[int, int]) -> None:
+        self.starts += 1
+        await super().start(positions)
+
+    async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
+        found: list[InboundMessage] = []
+        for number in sorted(self.partitions, reverse=self.starts % 2 == 0):
+            values, at = self.partitions[number], self._at.get(number, 0)
+            for offset in range(at, min(len(values), at + most - len(found))):
+                where = (self.topic, number, offset, offset + 1)
+                found.append(InboundMessage(*where, values[offset]))
+                self._at[number] = offset + 1
+        return found
+
+
+async def test_a_transport_that_was_down_repeats_nothing_where_other_partitions_come_first(
+    engine: Engine,
+) -> None:
+    world = DirectWorld(engine)
+    world.inbound = TurningInbound()
+    for n in range(8):
+        world.inbound.add(n % 2, b"%d" % n)
+    world.outbound["b"].down = True
+    consumer = world.consumer()
+    with pytest.raises(DestinationDown):
+        await consumer.step()
+    world.outbound["b"].down = False
+    while await consumer.step():
+        pass
+    for outbound in world.outbound.values():
+        assert sorted(each.value or b"" for each in outbound.got) == [b"%d" % n for n in range(8)]
+    assert world.ids() == 0
 
 
 async def test_what_is_refused_goes_to_errors_and_others_go_on(engine: Engine) -> None:

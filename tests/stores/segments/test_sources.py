@@ -24,6 +24,7 @@ from stores.segments import (
     SegmentError,
     SegmentLedger,
     UnitIntake,
+    record,
     skip_damage,
 )
 from stores.segments.transports.files import FileInbound, FileOutbound
@@ -251,3 +252,27 @@ async def test_a_record_of_another_version_is_skipped_if_that_is_asked_for(
         await skip_damage(ledger, store, PAIR, outbound, intact=True)
     assert await publisher(engine, store, outbound).step() == 1
     assert [each.value for each in outbound.got] == [b"b"]
+
+
+async def test_what_is_before_a_record_of_another_version_goes_and_that_can_be_skipped(
+    engine: Engine, store: FileSegments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbound, outbound = LogInbound(), MemoryOutbound()
+    for value in (b"a", b"old", b"b"):
+        inbound.add(0, value)
+    ours = record._meta
+
+    def meta(message: OutboundMessage) -> bytes:
+        return b'["id","there",[],null,null]' if message.value == b"old" else ours(message)
+
+    with monkeypatch.context() as older:
+        older.setattr(record, "_meta", meta)
+        await consumer(engine, store, inbound).step()
+    stopped = publisher(engine, store, outbound)
+    assert await stopped.step() == 1
+    with pytest.raises(SegmentDamaged, match="intact=True"):
+        await stopped.step()
+    await stopped.stop()
+    await skip_damage(SegmentLedger(engine), store, PAIR, outbound, intact=True)
+    assert await publisher(engine, store, outbound).step() == 1
+    assert [each.value for each in outbound.got] == [b"a", b"b"]

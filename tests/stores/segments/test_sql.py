@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from sqlalchemy import Engine, func, select
@@ -132,6 +133,30 @@ async def test_ids_of_a_log_are_forgotten_once_its_messages_are_deleted(
     with engine.connect() as connection:
         assert connection.execute(select(func.count()).select_from(IDS)).scalar_one() == 0
         assert not MessageLog().read_after(connection).messages
+
+
+async def test_what_is_acknowledged_in_parts_after_a_kill_is_consumed_once(
+    engine: Engine, tmp_path: Path
+) -> None:
+    captured(engine, [b"%d" % n for n in range(4)])
+    ledger, ids = SegmentLedger(engine, lease_seconds=-1), PublishedIds(engine)
+    ledger.create()
+    ids.create()
+    store = FileSegments(tmp_path / "s")
+    killed = intake(engine)
+    killed.inbound.acknowledge = AsyncMock(side_effect=KeyboardInterrupt)  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        await SegmentConsumer(killed, ledger, store, ids=ids).step(0)
+    smaller = intake(engine)
+    smaller.limits = BatchLimits(count=2, idle=0)
+    consumer = SegmentConsumer(smaller, ledger, store, ids=ids)
+    while await consumer.step(0):
+        pass
+    assert smaller.counts["repeated"] == 4
+    assert smaller.counts["consumed"] == 0
+    await consumer.stop()
+    with engine.connect() as connection:
+        assert connection.execute(select(func.count()).select_from(IDS)).scalar_one() == 0
 
 
 async def test_from_a_log_to_an_inbox_in_one_process(engine: Engine) -> None:

@@ -114,6 +114,26 @@ async def test_it_goes_on_where_the_other_site_is_whatever_was_in_doubt(
     }
 
 
+async def test_what_an_open_transaction_holds_back_is_counted(
+    sites: tuple[Site, Site], everywhere: Callable[..., str], unique: Callable[[str], str]
+) -> None:
+    newark, kennedy = sites
+    topic = everywhere()
+    await publish(newark, topic, "1 2 3")
+    async with AIOKafkaProducer(**newark.kafka, transactional_id=unique("open")) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"4", partition=0)
+        await publish(newark, topic, "5")
+        found = await lag(newark, [kennedy], [topic])
+        assert [(each.messages, each.high, each.held_from) for each in found] == [(5, 5, 3)] * 2
+        assert "at most 5 of" in str(found[0])
+        assert "stands still at 3 while a transaction is open" in str(found[0])
+        assert all(each.missing for each in await lag(newark, [kennedy], [topic], most=0))
+        await producer.abort_transaction()
+    found = await lag(newark, [kennedy], [topic])
+    assert [(each.messages, each.held_from) for each in found] == [(4, None)] * 2
+
+
 async def test_one_that_another_forwards_ahead_of_while_it_starts_takes_no_end_for_lost(
     sites: tuple[Site, Site], everywhere: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

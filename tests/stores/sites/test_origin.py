@@ -103,6 +103,14 @@ def test_what_is_missing_is_what_lies_between(
     assert found.missing == bool(found.messages or found.deleted)
 
 
+def test_what_goes_nowhere_is_not_held_back_by_an_open_transaction() -> None:
+    extent = Extent(0, 5, 3)
+    for offsets, messages, held_from in (([1, 6], 2, 5), ([1], 1, None), (None, None, 5)):
+        found = behind("newark", "kennedy", ("t", 0), extent, 0, offsets)
+        assert (found.messages, found.high, found.held_from) == (messages, 8, held_from)
+    assert behind("newark", "kennedy", ("t", 0), extent, 7, [1, 6]).messages == 0
+
+
 def test_a_router_sends_a_copy_on_like_anything_else_with_its_origin() -> None:
     site = Topology("site")
     rules = RuleSet(

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewTopic
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import ProducerFenced
@@ -73,6 +73,26 @@ async def test_what_one_site_has_of_a_lost_one_is_copied_to_the_others_once(
         await decide(newark, lost, Fence(1, False, "me", "", 0.0))
     await decide(newark, lost, Fence(2, False, "me", "power is back", 0.0))
     check_fence(await newark.rows(SITES), lost, "newark")
+
+
+async def test_a_takeover_copies_what_lies_behind_an_open_transaction(
+    sites: tuple[Site, Site], everywhere: Callable[..., str], unique: Callable[[str], str]
+) -> None:
+    topic, lost = everywhere(), unique("lost")
+    newark, _ = sites
+    fence = Fence(1, True, "me", "", 0.0)
+    async with (
+        written(sites[1], lost, topic, 1),
+        AIOKafkaProducer(**newark.kafka, transactional_id=unique("open")) as producer,
+    ):
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"open", partition=0)
+        async with written(newark, lost, topic, 3):
+            taking = asyncio.create_task(take_over("laguardia", lost, sites, [topic], fence))
+            await asyncio.wait([taking], timeout=5)
+            await producer.abort_transaction()
+            assert await taking == 2
+    assert [await read(site, topic) for site in sites] == [[(lost, n) for n in "036"]] * 2
 
 
 async def test_a_takeover_that_is_killed_is_run_again(

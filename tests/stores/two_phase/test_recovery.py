@@ -6,10 +6,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import OperationalError
 
-from stores.two_phase.decision_log import DecisionLog
+from stores.two_phase.decision_log import DecisionLog, separate_engine
 from stores.two_phase.prepared import gid, prepared
 from stores.two_phase.recovery import recover
 from stores.two_phase.running_transaction import RunningTransaction
@@ -134,6 +134,48 @@ def test_a_participant_that_cannot_be_reached_does_not_keep_one_from_starting(
     with coordinator.transaction("other") as connections:
         insert(connections[1])
     assert rows(shop, other) == [0, 1]
+
+
+def test_a_part_that_may_not_be_ended_holds_up_no_other(shop: Engine, other: Engine) -> None:
+    clerk, role = separate_engine(other), f"clerk_{uuid4().hex[:8]}"
+    with other.begin() as connection:
+        schema = connection.execute(text("SELECT current_schema()")).scalar_one()
+        connection.execute(text(f"CREATE ROLE {role}"))
+        connection.execute(text(f'GRANT USAGE ON SCHEMA "{schema}" TO {role}'))
+        connection.execute(text(f"GRANT ALL ON own TO {role}"))
+
+    @event.listens_for(clerk, "connect")
+    def become(connection: Any, _: object) -> None:
+        connection.execute(f"SET ROLE {role}")
+        connection.commit()
+
+    not_his = leave_in_doubt(shop, other, "decided")
+    leave_in_doubt(shop, clerk, "decided")
+    found = recover(decisions := DecisionLog(shop), {"other": clerk}, keep=-60)
+    assert [one.transaction for one in found.open] == [not_his.id]
+    assert found.unreachable == {}
+    assert "permission denied" in next(each for each in found.report() if "cannot be" in each)
+    assert rows(other) == [1]
+    recover(decisions, {"other": clerk}, keep=-60)
+    assert [line.transaction for line in decisions.lines()] == [not_his.id]
+    assert len(recover(decisions, {"other": other}).committed) == 1
+    assert rows(other) == [2]
+    clerk.dispose()
+
+
+def test_decisions_that_cannot_be_read_are_no_participant_s_fault(
+    shop: Engine, other: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_in_doubt(shop, other, "decided")
+    decisions = DecisionLog(shop)
+
+    def outcome(*_: object) -> Any:
+        raise OperationalError("SELECT", {}, Exception("the decisions are away"))
+
+    monkeypatch.setattr(decisions, "outcome", outcome)
+    with pytest.raises(OperationalError, match="the decisions are away"):
+        recover(decisions, {"other": other})
+    assert len(recover(DecisionLog(shop), {"other": other}).committed) == 1
 
 
 @pytest.mark.parametrize("way", ["rolled back", "invalidated"])

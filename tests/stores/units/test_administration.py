@@ -5,10 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from click.testing import CliRunner
 
 from sequitur.cli.main import sequitur
 from stores.units import (
+    OutgoingMessage,
     QueueSettings,
     UnitAdministration,
     UnitError,
@@ -16,8 +18,9 @@ from stores.units import (
     unit_named,
     unit_per_session,
 )
+from stores.units.kafka.records import read_headers
 from tests.stores.units.conftest import TOKEN, Destination, received
-from tests.stores.units.test_transactions import everything_in
+from tests.stores.units.test_transactions import everything_in, records_in
 
 Create = Callable[..., Destination]
 
@@ -110,7 +113,13 @@ async def test_messages_are_deleted_and_moved_and_that_is_on_record(
         administration(there) as admin,
     ):
         await admin.act("pause", 0, by="me")
-        offsets = [await producer.unit("u").send(b"%d" % number) for number in range(4)]
+        assert (await admin.members())[0]["paused"]
+        offsets = [
+            await producer.unit("u").send(
+                OutgoingMessage(b"%d" % number, sort=7, expires=4e9, attributes={"a": "b"})
+            )
+            for number in range(4)
+        ]
         while (await admin.units(0, "u"))[0]["waiting"] < 4:
             pass
         deleted = await admin.act("delete", 0, by="me", offsets=offsets[:1])
@@ -121,6 +130,10 @@ async def test_messages_are_deleted_and_moved_and_that_is_on_record(
         delivery = await received(consumer)
         assert delivery.value == b"2"
         assert await everything_in(there, elsewhere, 1) == [b"1"]
+        (gone,) = await records_in(there, elsewhere, 1)
+        found = read_headers(gone.headers)
+        assert (gone.key, found.unit, found.sort, found.expires) == (b"u", "u", 7.0, 4e9)
+        assert found.attributes == {"a": "b", "unit-outcome": "moved"}
         actions = [each["action"] for each in await admin.records(0)]
         assert actions == ["pause", "delete", "move", "resume"]
         with pytest.raises(UnitError):
@@ -204,3 +217,26 @@ async def test_the_command_shows_and_redrives(
         assert (await run("redrive", "--unit", "u"))[0] == 0
         assert (await run("status", "--unit", "u"))[0] == 0
         assert (await run("redrive", "--unit", "u"))[0] == 2
+        assert (await run("pause", "--unit", "other"))[0] == 2
+        assert "no member has anything of other" in (await run("status", "--unit", "other"))[1]
+        assert (await run("pause", "--member", "0"))[0] == 0
+        status, said = await run("status")
+        assert (status, "sessions, paused" in said) == (1, True)
+
+
+async def test_a_unit_that_servers_name_is_found_where_it_lies(destination: Create) -> None:
+    there = destination(4)
+    async with (
+        there.server(naming=lambda message, key: None if key is None else key.decode()),
+        administration(there) as admin,
+    ):
+        place = (admin.member("order-7") + 1) % 4
+        producer = AIOKafkaProducer(**there.kafka)
+        await producer.start()
+        try:
+            await producer.send_and_wait(there.name, b"1", b"order-7", place)
+        finally:
+            await producer.stop()
+        async with asyncio.timeout(60):
+            while await admin.homes("order-7") != [place]:
+                pass

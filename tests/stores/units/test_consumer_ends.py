@@ -2,7 +2,8 @@
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest.mock import AsyncMock
 
 import pytest
@@ -54,6 +55,21 @@ async def test_a_commit_goes_on_when_who_waits_for_it_is_cancelled() -> None:
         await consumer.receive(60)
     await consumer.roll_back()
     link.roll_back.assert_awaited_once()
+
+
+async def test_what_a_transaction_of_another_member_passes_by_keeps_its_order() -> None:
+    here, there = (SimpleNamespace(member=member, valid=True) for member in (0, 1))
+    consumer = transacted(here)
+    x1, y1, lost, x2 = (
+        UnitDelivery(cast(Any, link), number, number, "u", 0, {}, b"")
+        for number, link in enumerate((there, here, there, there))
+    )
+    lost.state = "lost"
+    for each in (x1, y1, lost, x2):
+        consumer._take(each)
+    assert consumer._next() is y1
+    consumer._open = []
+    assert [consumer._next() for _ in range(3)] == [x1, x2, None]
 
 
 async def test_of_a_transaction_that_lost_a_message_the_others_return_too() -> None:

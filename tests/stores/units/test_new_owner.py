@@ -145,6 +145,23 @@ def test_while_a_former_session_may_hold_it_nothing_is_moved_or_expires() -> Non
     assert new.gone() == []
 
 
+def test_a_dead_unit_begins_anew_after_its_time_whoever_may_hold_something() -> None:
+    desk = Desk(redelivery_limit=0, poisoned="dead_letter", dead_for=60)
+    desk.send("bad")
+    desk.open("one")
+    desk.fail("one", times=1)
+    desk.commit()
+    desk.now += 120
+    for former in ((), ("one",)):
+        new = succeed(desk, *former, poisoned="dead_letter", dead_for=60)
+        new.queue.arrive(UnitMessage(1, "bad"), new.now)
+        for name in former:
+            new.queue.release_former(name)
+        new.queue.open_session("two")
+        assert new.offsets("two") == [1]
+        assert not new.queue.take_changes().departures
+
+
 def test_a_session_tells_what_it_completed_and_it_is_not_delivered_again() -> None:
     desk = Desk()
     desk.send("a", "a", "a")

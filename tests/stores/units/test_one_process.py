@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -274,6 +275,15 @@ async def test_status_lists_first_what_needs_somebody(monkeypatch: pytest.Monkey
 def test_an_ungrouped_message_that_is_parked_stays_parked_under_the_next_owner() -> None:
     mark = UnitMark(parked=1.0, reason="it failed")
     assert row_value(("unit", 3), row_json(mark)) == (("unit", 3), mark)
+
+
+@pytest.mark.parametrize(("content", "key"), [(b"1", b"\xff"), (None, None), (b"", b"")])
+def test_a_parked_message_keeps_its_records_key_and_value(
+    content: bytes | None, key: bytes | None
+) -> None:
+    message = UnitMessage(3, content=content, key=key)
+    kept = orjson.loads(orjson.dumps(row_json(message)))
+    assert row_value(("message", 3), kept) == (("message", 3), message)
 
 
 async def test_an_owner_that_ends_while_it_is_greeted_is_looked_for_again() -> None:

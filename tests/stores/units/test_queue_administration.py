@@ -52,6 +52,23 @@ def test_a_unit_can_be_paused_before_it_has_messages() -> None:
     assert desk.offsets("one") == []
 
 
+def test_a_unit_that_is_paused_in_somebodys_hands_is_said_to_be() -> None:
+    desk = Desk()
+    desk.send("a")
+    desk.open("one")
+    desk.take("one")
+    assert not desk.queue.status("a").marked
+    desk.queue.pause("a", desk.now, by="me")
+    assert (desk.queue.status("a").state, desk.queue.status("a").marked) == ("held", True)
+
+
+def test_what_has_no_messages_is_empty_on_a_paused_member() -> None:
+    desk = Desk()
+    desk.send("a")
+    desk.queue.pause(None, desk.now, by="me")
+    assert [desk.queue.status(name).state for name in ("a", "b")] == ["paused", "empty"]
+
+
 def test_a_paused_member_delivers_nothing_new_but_takes_completions() -> None:
     desk = Desk()
     desk.send("a", "b")

@@ -147,3 +147,18 @@ def test_no_session_loses_what_it_holds_and_nobody_gets_what_precedes_it(
         assert delivery.message.offset not in completed
         for name in alive:
             assert delivery.message.unit not in {each.message.unit for each in held[name]}
+
+
+def test_what_the_only_session_holds_does_not_expire_while_all_is_being_decided() -> None:
+    queue = UnitQueue()
+    queue.restore({}, 0, OffsetRanges(), 0.0, {"a"})
+    for offset in range(2):
+        queue.arrive(UnitMessage(offset, "u", expires=5.0), 0.0)
+    succession = Succession({"a"})
+    queue.open_session("a")
+    succession.tell("a", [0], [])
+    found = succession.decide(queue, 9.0, lambda: queue.settled(queue.take_changes().number, 9.0))
+    assert found is not None
+    assert got(found["a"]) == [0]
+    queue.open_session("b")
+    assert got(queue.next("b", 9.0)) == []

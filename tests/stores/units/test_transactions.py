@@ -33,17 +33,22 @@ Create = Callable[..., Destination]
 
 
 async def everything_in(there: Destination, topic: str, count: int) -> list[bytes]:
-    """The committed values of a topic, once there are so many: brokers show them a moment later."""
+    """The values of `records_in`."""
+    return [record.value for record in await records_in(there, topic, count)]
+
+
+async def records_in(there: Destination, topic: str, count: int) -> list[Any]:
+    """What is committed of a topic, once there is so much: brokers show it a moment later."""
     consumer = AIOKafkaConsumer(
         topic, **there.kafka, auto_offset_reset="earliest", isolation_level="read_committed"
     )
     await consumer.start()
     try:
-        found: list[bytes] = []
+        found: list[Any] = []
         async with asyncio.timeout(60):
             while len(found) < count:
                 for records in (await consumer.getmany(timeout_ms=200)).values():
-                    found += [record.value for record in records]
+                    found += records
         return found
     finally:
         await consumer.stop()

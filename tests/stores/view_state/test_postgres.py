@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
+from sqlalchemy import text
 
 from checkout.postgres import Postgres
 from stores.view_state.by_url import open_store
 from stores.view_state.contract import GROUP, ViewStoreContract
+from stores.view_state.postgres import open_postgres
 from stores.view_state.table import TableError, TableFenced, TableUnavailable
 
 
@@ -106,6 +108,48 @@ def test_tables_that_somebody_dropped_are_an_error_and_then_made_again(database:
     again = store.table("board", 0)
     again.claim()
     assert (again.offset, again.get(b"pa")) == (None, None)
+    store.close()
+
+
+def test_who_may_make_no_tables_uses_those_that_are_there(
+    postgres: Postgres, database: str
+) -> None:
+    with_schema = f"{database}&options=-csearch_path%3Dviews"
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("CREATE SCHEMA views")
+        first = open_store(with_schema, GROUP)
+        first.table("board", 0).claim()
+        first.close()
+        admin.execute("CREATE ROLE guest LOGIN")
+        try:
+            admin.execute("GRANT USAGE ON SCHEMA views TO guest")
+            admin.execute("GRANT ALL ON ALL TABLES IN SCHEMA views TO guest")
+            admin.execute("GRANT ALL ON ALL SEQUENCES IN SCHEMA views TO guest")
+            store = open_postgres(with_schema.replace("postgres@", "guest@"), GROUP)
+            table = store.table("board", 0)
+            table.claim()
+            table.write([(b"pa", b"1")], 5)
+            with store.engine.connect() as connection:
+                assert connection.execute(text("SHOW lock_timeout")).scalar() == "20s"
+            store.close()
+        finally:
+            admin.execute("DROP OWNED BY guest")
+            admin.execute("DROP ROLE guest")
+
+
+def test_a_server_that_only_reads_is_waited_for(database: str) -> None:
+    store = open_postgres(database, GROUP)
+    table = store.table("board", 0)
+    table.claim()
+    with psycopg.connect(database, autocommit=True) as admin:
+        name = admin.info.dbname
+        admin.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        store.drop()
+        store.engine.dispose()
+        with pytest.raises(TableUnavailable):
+            table.write([(b"pa", b"1")], 5)
+        admin.execute("SET default_transaction_read_only = off")
+        admin.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
     store.close()
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import redis
+from redis.exceptions import MasterDownError, MovedError
 
 from checkout.redis import Redis
 from stores.view_state.by_url import open_store
@@ -97,6 +98,29 @@ def test_a_server_without_memory_takes_nothing_of_a_write(client: Any, table: Vi
     assert (table.offset, dict(table.scan(b"a", b"z"))) == (5, {b"pa": b"1", b"pb": b"1"})
     table.write([(b"pa", b"2"), (b"pb", None)], 6)
     assert (table.offset, dict(table.scan(b"a", b"z"))) == (6, {b"pa": b"2"})
+
+
+@pytest.mark.parametrize(
+    ("said", "tells"),
+    [
+        ("MISCONF Redis is configured to save RDB snapshots", "has memory left"),
+        ("NOREPLICAS Not enough good replicas to write.", "has memory left"),
+        ("MOVED 3999 127.0.0.1:6381", "node of a Redis Cluster"),
+        ("MASTERDOWN Link with MASTER is down", "has memory left"),
+    ],
+)
+def test_what_a_server_refuses_for_now_costs_no_table(
+    table: ViewTable, said: str, tells: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object) -> None:
+        code, _, rest = said.partition(" ")
+        if code == "MOVED":  # as the client reads it
+            raise MovedError(rest)
+        raise MasterDownError(rest) if code == "MASTERDOWN" else redis.ResponseError(said)
+
+    monkeypatch.setattr(table, "_change", refuse)
+    with pytest.raises(TableUnavailable, match=tells):
+        table.write([(b"pa", b"2")], 6)
 
 
 def test_a_table_of_another_kind_of_value_is_an_error_with_the_reason(

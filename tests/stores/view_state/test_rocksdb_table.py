@@ -2,6 +2,7 @@
 
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stores.view_state.rocksdb import RocksTable
-from stores.view_state.table import TableBusy, TableError
+from stores.view_state.table import TableBusy, TableError, TableUnavailable
 
 ROWS = [(b"p%04d" % number, b"%d" % number) for number in range(2000)]
 
@@ -39,6 +40,40 @@ def test_a_table_that_is_open_elsewhere_is_named_with_the_remedy(tmp_path: Path)
     with pytest.raises(BlockingIOError, match="a data folder of its own"):
         RocksTable(tmp_path / "0")
     table.close()
+
+
+def test_damage_heals_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    path = tmp_path / "blocked" / "0"
+    table = RocksTable(path)
+    table.write(ROWS, 17)
+    table.close()
+    for manifest in path.glob("MANIFEST-*"):
+        manifest.unlink()
+    again = RocksTable(path)
+    assert again.offset is None
+    again.close()
+
+
+def test_a_table_that_cannot_be_opened_for_want_of_files_is_kept(tmp_path: Path) -> None:
+    table = RocksTable(tmp_path / "0")
+    table.write(ROWS, 17)
+    table.close()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = len(os.listdir("/proc/self/fd"))
+    told = []
+    for more in range(8):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken + more, limits[1]))
+        try:
+            RocksTable(tmp_path / "0").close()
+        except TableUnavailable as error:
+            told.append(str(error))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert told
+    assert all("ulimit -n" in each for each in told)
+    again = RocksTable(tmp_path / "0")
+    assert (again.offset, everything(again)) == (17, dict(ROWS))
+    again.close()
 
 
 @pytest.mark.parametrize("how", ["truncated", "overwritten", "garbage"])

@@ -123,6 +123,15 @@ def test_a_rebuilt_stream_has_the_cells_of_its_events_in_sequence() -> None:
     assert cells_of(driver) == {"A": b'{"n":2}', "B": b'{"n":1}', "C": b'{"n":1}'}
 
 
+def test_the_key_of_a_cell_has_room_in_every_store() -> None:
+    cells = Cells(MemoryCells(), "s" * 600, {})
+    cells["ß" * 1_000] = 1
+    with pytest.raises(HandlerError, match="room for 2000 bytes"):
+        cells["\u4e00" * 700] = 1
+    with pytest.raises(HandlerError, match="1 to 1000 letters"):
+        cells["a" * 1_001] = 1
+
+
 def test_workers_and_cells_do_not_go_together() -> None:
     with pytest.raises(DeclarationError, match="takes cells"):
         airport(workers=4)

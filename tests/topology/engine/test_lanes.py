@@ -86,6 +86,14 @@ def test_each_lane_is_as_a_stream_of_its_own(
     assert counts.duplicate == sum(model.duplicates for model in models.values())
 
 
+def test_a_lane_that_no_store_has_room_for_shares_the_one_of_those_without() -> None:
+    stream = "\U0001f6eb" * 512
+    assert joined_lane(stream, "x" * 150).endswith("|" + "x" * 150)
+    for long in ("x" * 160, "|" * 60):
+        assert joined_lane(stream, long) == f"{stream}|"
+    assert joined_lane("a", "ß" * 512) == "a|" + "ß" * 512
+
+
 @given(stream=TEXTS, lane=TEXTS, other=TEXTS)
 def test_a_joined_lane_is_unambiguous_and_can_be_split(stream: str, lane: str, other: str) -> None:
     joined = joined_lane(stream, lane)

@@ -16,6 +16,7 @@ from topology.engine.parked_messages import ParkedMessages, parked_message, stre
 from topology.engine.route_task import REDRIVEN, RouteTask
 from topology.engine.state.foreign_rows import foreign
 from topology.model.event import damaged
+from topology.model.large import MESSAGE_BYTES
 from topology.routing import FunctionKeys, RoutedSource, Rule, RuleSet
 
 BAD: set[int] = set()
@@ -168,3 +169,14 @@ def test_the_driver_parks_as_workers_do_and_parking_without_orders_is_refused() 
     assert [each.key for each in driver.read("out")] == [b"b"]
     with pytest.raises(DeclarationError, match="together with reload"):
         Topology("u").route("r", rules=RULES, parks=True)
+
+
+def test_what_is_too_large_to_be_parked_behind_another_says_so() -> None:
+    BAD.clear()
+    BAD.add(0)
+    of = Partition()
+    large = Record("in", 0, 1, b"k", b"x" * (MESSAGE_BYTES + 1))
+    of.commit(of.task.process([Record("in", 0, 0, b"k", b"x"), large], 7))
+    ((_, value, _, headers),) = of.malformed
+    assert value is None
+    assert b"the limit is" in dict(headers)["sequitur-reason"]

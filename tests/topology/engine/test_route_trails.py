@@ -68,7 +68,7 @@ def test_a_traced_message_is_decided_once_and_its_trail_says_what_became_of_it()
         return keys(message)
 
     of = task(seen, trails="topic")
-    of.trace, of.refused = Trace("all"), {3: "too large"}
+    of.trace, of.refused = Trace("all"), {"in/0/3/0": "too large"}
     found = trails(of.process([RECORDS[0], RECORDS[1], RECORDS[3]], 0))
     assert looked[:2] == [0, 1]
     assert [each["outcome"] for each in found] == ["routed", "unrouted", "failed"]
@@ -155,3 +155,16 @@ def test_what_waits_to_be_written_is_limited_in_bytes(monkeypatch: pytest.Monkey
 def test_options_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(DeclarationError):
         Topology("t").route("r", rules=rules(keys), **wrong)
+
+
+def test_a_function_that_ends_its_process_elsewhere_costs_a_trail_here() -> None:
+    def ending(trail: dict[str, Any]) -> dict[str, Any]:
+        raise SystemExit(3)
+
+    of = task(trails="topic", trail_function=ending)
+    of.trace = Trace("all")
+    unit = of.process(RECORDS, 0)
+    assert unit.reports == ["4 trails are not written: SystemExit"]
+    log = TrailLog(of._route)
+    log._write(of.rules.route(RECORDS[0], "all"))
+    assert log.dropped == 1

@@ -43,6 +43,13 @@ def test_a_function_that_returns_nonsense_makes_the_message_malformed(result: An
         inspect(lambda message: result)
 
 
+def test_a_kind_that_is_no_unicode_text_makes_the_message_malformed() -> None:
+    """Of which no report could be written: it would stop the worker, and each one after it."""
+    with pytest.raises(Malformed, match="surrogate"):
+        inspect(lambda message: ("a", 1, "\ud800", None))
+    assert inspect(lambda message: ("a", 1, "Über", None))[2] == "Über"
+
+
 def test_a_function_that_fails_makes_the_message_malformed_with_its_error() -> None:
     def failing(message: Message) -> None:
         raise LookupError("no such thing")

@@ -23,8 +23,12 @@ from topology import (
     monotonic,
     park,
 )
+from topology.declaration.lanes import joined_lane
 from topology.engine.commands.execute import Command
 from topology.inspectors.inspector import AnyInspector
+from topology.inspectors.stream_ids import StreamIds
+from topology.model.errors import Malformed
+from topology.model.partition_table import STREAM_BYTES
 from topology.spark.inspecting import _stream_of
 
 GUID = uuid.UUID("0f8fad5b-d9cb-469f-a165-70867728950e")
@@ -167,3 +171,11 @@ def test_a_lane_is_named_by_its_stream_in_any_form() -> None:
     assert view.stream_id(GUID.hex) == str(GUID)
     record = Record(view.commands_topic, 0, 0, None, b"")
     assert _stream_of(view, Command("skip", "v", f"{GUID.hex}|EUR", 1), record) == str(GUID)
+
+
+def test_an_id_of_several_fields_has_room_in_every_store() -> None:
+    worst = StreamIds().joined(["%" * 216, "%" * 216])
+    assert len(worst) == 1_297
+    assert len(joined_lane(worst, "x" * 500)) < STREAM_BYTES
+    with pytest.raises(Malformed, match="2051 bytes together; the limit is 1300"):
+        StreamIds().joined(["ß" * 512, "ß" * 512, "a"])

@@ -159,3 +159,31 @@ def test_what_is_registered_is_in_the_next_version_or_is_refused_with_it() -> No
     assert refused.version == 1
     assert not at.after(Unregister("e")).after(Loaded("p", 3, "d")).endpoints
     assert at.after(Propose(above=40)).highest == 41
+
+
+def test_two_destinations_of_one_topic_send_it_what_is_for_both() -> None:
+    audit = RouteAudit(RULES, lambda each: "both")
+    for _ in range(2):
+        audit.made(("in", 0, 0), "both", 1)
+    audit.partition([Record("in", 0, 0, None, KINDS[2])], 1)
+    audit.left()
+    assert audit.wrong == 0
+    for _ in range(3):
+        audit.made(("in", 0, 1), "both", 1)
+    audit.partition([Record("in", 0, 1, None, KINDS[2])], 1)
+    assert audit.wrongs == ["in/0/1 is 3 times in both, to which rules 1 send it 2 times"]
+
+
+def test_what_compaction_took_is_not_said_to_be_missing() -> None:
+    audit = RouteAudit(RULES, lambda each: each.destination, {"in", "a"})
+    audit.made(("in", 0, 0), "b", 1)  # whose message is gone
+    audit.refused(("in", 0, 1))
+    audit.made(("in", 0, 3), "b", 1)
+    messages = [Record("in", 0, 2, None, KINDS[0]), Record("in", 0, 3, None, KINDS[2])]
+    audit.partition(messages, 1)
+    audit.left()
+    assert (audit.wrong, audit.unchecked) == (0, {})
+    assert (audit.consumed, audit.routed, audit.failed, audit.away) == (4, 2, 1, 1)
+    said = "\n".join(audit.lines())
+    assert "1 perhaps compacted away" in said
+    assert "compacted, so that nothing is said to be missing, or counted, there: a, in" in said

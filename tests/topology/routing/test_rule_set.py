@@ -96,6 +96,15 @@ def test_a_table_s_rows_may_name_a_key_or_a_tag_several_times() -> None:
     assert outbound_table("o", rows) == {"t": Target(("a", "b"), ("r", "q"))}
 
 
+def test_what_comes_of_a_set_is_in_the_same_order_in_every_process() -> None:
+    tags = tuple(f"t{number}" for number in range(10, 40))
+    assert Keymap("m", {"k": {*tags}}).entries == {"k": tags}
+    assert Keymap("m", {}, otherwise=frozenset(tags)).otherwise == tags
+    assert Keymap("m", {("k", tag) for tag in tags}).entries == {"k": tags}
+    rows = {("t", tag, None) for tag in tags}
+    assert outbound_table("o", rows) == {"t": Target(tags)}
+
+
 def test_the_digest_is_that_of_the_content() -> None:
     def made(tag: str, over: int = 1) -> str:
         rule = Rule("r", key="k", keymap="m", otherwise=("mq",), when=(when("n", over=over),))

@@ -46,6 +46,22 @@ def test_a_batch_that_spark_has_cut_short_is_seen_to_be(behind: list[int], limit
     assert clock(before, now, limit=limit).watermark(1) is None
 
 
+def test_more_partitions_than_a_batch_has_records_do_not_hold_the_watermark_up() -> None:
+    idle = [5] * 352
+    assert clock(note(1_000, *idle), note(2_000, *idle)).watermark(1) == 1_000
+    assert clock(note(1_000, *idle), note(2_000, 50, *idle[1:])).watermark(1) == 1_000
+    assert clock(note(1_000, *idle), note(2_000, 104, *idle[1:])).watermark(1) is None
+    assert clock(note(1_000, 5, 5), note(2_000, 5, 5), limit=1).watermark(1) == 1_000
+
+
+def test_a_limit_below_the_partitions_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    one = clock(note(1_000, 5, 5), note(2_000, 5, 5), note(3_000, 5, 5), limit=1)
+    assert [one.watermark(batch) for batch in (1, 2)] == [1_000, 2_000]
+    assert [each.message[:52] for each in caplog.records] == [
+        "a batch has 1 messages at most, and there are 2 part"
+    ]
+
+
 def test_a_new_partition_counts_from_its_start() -> None:
     assert clock(note(1_000, 10), note(2_000, 10, 95)).watermark(1) == 1_000
     assert clock(note(1_000, 10), note(2_000, 10, 99)).watermark(1) is None

@@ -30,6 +30,8 @@ from topology.verbs import (
     total,
     tumbling,
 )
+from topology.verbs.kept_windows import KeptWindows
+from topology.verbs.windows import Hopping
 
 HOUR = 3600
 SEEDS = 60
@@ -348,3 +350,66 @@ def test_a_row_that_cannot_be_made_in_the_end_is_there_no_longer() -> None:
     assert not driver.table("sums")
     driver.pipe("sales", {"id": "b", "n": 2, "v": 2})
     assert [row["share"] for row in driver.table("sums").values()] == [5.0]
+
+
+class Item(str):
+    """A text by another name."""
+
+
+def test_a_key_is_in_one_partition_however_its_guid_is_written() -> None:
+    graph = Topology("shop")
+    sales = events(graph, graph.source("sales", inspector=Inspector("id", "n")))
+    sales.by(lambda sale: Item(sale["item"])).fold(count(), name="sold").to_rows("sold")
+    driver = TopologyTestDriver(graph)
+    guid = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+    for number, written in enumerate([guid, guid.upper(), f"{{{guid}}}"], 1):
+        driver.pipe("sales", {"id": "a", "n": number, "item": written})
+    assert {record.key for record in driver.read("shop.sold.by-key")} == {guid.encode()}
+    assert [(row["key"], row["value"]) for row in driver.table("sold").values()] == [(guid, 3)]
+
+
+def test_what_is_missing_before_an_event_of_several_keys_is_missing_in_each_of_them() -> None:
+    graph = Topology("flights")
+    source = graph.source("moves", inspector=Inspector("tail", "number"))
+    ends = events(graph, source).flat_map(lambda move: [move["origin"], move["to"]])
+    ends.by(lambda airport: airport).fold(
+        count(), name="ends", gap=skip(after=10), late=rebuild_stream()
+    ).to_rows("ends")
+    driver = TopologyTestDriver(graph)
+    for number in (1, 3):
+        driver.pipe("moves", {**move("N1", number, "JFK", 0), "to": "LGA"})
+    driver.advance(11)
+    assert rows(driver, "ends") == {("JFK", None): (2, 1), ("LGA", None): (2, 1)}
+    driver.pipe("moves", {**move("N1", 2, "JFK", 0), "to": "EWR"})
+    assert rows(driver, "ends") == {
+        ("JFK", None): (3, 0), ("LGA", None): (2, 0), ("EWR", None): (1, 0),
+    }  # fmt: skip
+
+
+def test_windows_that_began_when_they_were_smaller_are_read_and_dropped_like_others() -> None:
+    day, hour = Hopping(86_400_000, 86_400_000), Hopping(3_600_000, 3_600_000)
+    state: Body = {}
+    cells: Body = {"from N1": [0, 1]}
+    assert KeptWindows(hour, 0, state, cells).took("N1", [[3_600_000, 0, 1]], [3_600_000]) == []
+    found = KeptWindows(day, 0, state, cells).took("N1", [[10**9, 0, 1]], [950_400_000])
+    assert found == [3_600_000]
+    graph = Topology("flights")
+    source = graph.source("moves", inspector=Inspector("tail", "number"))
+    by = events(graph, source, time=lambda move: move["time"]).by(lambda move: move["origin"])
+    by.window(tumbling(24 * HOUR)).fold(count(), name="days")
+    read = graph.views["days"].folds["days"]("JFK", {}, lambda first, end: [("3600000", [2, 0, 1])])
+    assert [(row["start"].hour, row["value"]) for row in read] == [(1, 2)]
+
+
+def test_a_number_that_json_has_not_fails_its_event_in_front_of_the_hop() -> None:
+    graph = Topology("flights")
+    source = graph.source("moves", inspector=Inspector("tail", "number"))
+    by = events(graph, source).by(lambda move: move["origin"])
+    by.fold(most(lambda move: float(move["delay"])), name="worst").to_rows("worst")
+    driver = TopologyTestDriver(graph)
+    for number, delay in enumerate(["3", "inf", "2"], 1):
+        driver.pipe("moves", {**move("N1", number, "JFK", 0), "delay": delay})
+    (report,) = driver.read_json("flights.errors")
+    assert (report["view"], report["sequence"]) == ("worst-by", 2)
+    assert "inf, which would become NULL" in report["error"]
+    assert rows(driver, "worst") == {("JFK", None): (3.0, 1)}

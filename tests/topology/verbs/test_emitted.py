@@ -12,6 +12,7 @@ import pytest
 
 from tests.topology.torn_units import TornUnits, but_counts
 from topology import Emit, Event, Inspector, Topology, TopologyTestDriver, rebuild_stream, skip
+from topology.engine.state.reading import StreamReader
 from topology.model.errors import DeclarationError
 from topology.testing import Simulator
 from topology.testing.simulation.schedule import Schedule
@@ -195,3 +196,38 @@ def test_a_handler_that_may_send_other_values_in_a_rebuild_needs_an_aggregate_th
     by_place.fold(total(lambda it: it.seconds), name="places")
     _, stays = visits()
     stays.by(lambda it: it.place).fold(least(lambda it: it.seconds), name="least")
+
+
+def test_a_handlers_own_cells_are_apart_from_those_of_the_verbs_behind_it() -> None:
+    graph = Topology("people")
+    moves = graph.source("moves", inspector=Inspector("who", "n", "kind"))
+    seen: list[list[str]] = []
+
+    @graph.view("stays", of=moves, closes="Left", retention=60)
+    def stays(event: Event[Any], state: dict[str, Any], cells: Any) -> Iterator[Emit]:
+        seen.append(list(cells))
+        if event.sequence == 2:
+            cells.clear()
+        cells[f"own {event.sequence}"] = event.sequence
+        if event.kind == "Odd":
+            cells["stay → all"] = {}
+        yield Emit("stay", event.stream, event.sequence)
+
+    stay = emitted(graph, "stays", "stay")
+    numbers = stay.each().fold(total(lambda number: number), name="all").to_rows("all")
+    numbers.fold(total(lambda row: row.value), name="once").to_rows("once")
+    large = numbers.filter(lambda row: row.value > 2).by(lambda row: 1)
+    large.fold(count(), name="large").to_rows("large")
+    driver = TopologyTestDriver(graph)
+    for n, kind in enumerate(["Came", "Went", "Went", "Odd", "Left"], 1):
+        driver.pipe("moves", {"who": "Ann", "n": n, "kind": kind})
+    assert seen == [[], ["own 1"], ["own 2"], ["own 2", "own 3"], ["own 2", "own 3"]]
+    (row,) = driver.table("all").values()
+    assert (row["value"], row["missing"], row["final"]) == (11, 1, True)
+    assert [row["value"] for row in driver.table("once").values()] == [11]
+    assert table(driver, "large") == {("1",): (1, 1)}
+    (report,) = driver.read_json("people.errors")
+    assert "of the view's verbs" in report["error"]
+    reader = StreamReader(graph.views["stays"], driver._storage.stores["stays"], "Ann")
+    assert [row["value"] for row in reader.rows("all")] == [11]
+    assert [row["value"] for row in reader.rows("once")] == [11]

@@ -26,18 +26,21 @@ from tests.topology.verbs.lookup_model import (
     windy_of,
     with_wind,
 )
-from topology import Inspector, Topology, TopologyTestDriver, rebuild_stream, skip
+from topology import Headers, Inspector, Topology, TopologyTestDriver, header, rebuild_stream, skip
 from topology.engine.state.reading import StreamReader
 from topology.inspectors.normalise import StreamType
 from topology.model.errors import DeclarationError
 from topology.spark.supported import check_supported
 from topology.testing import Sent, Simulator
 from topology.testing.simulation.world import Guarantee
-from topology.verbs import as_of_sequence, as_of_time, count, events, least, tumbling
+from topology.verbs import as_of_sequence, as_of_time, count, events, least, lookup_join, tumbling
 from topology.verbs.as_of import AsOf
+from topology.verbs.lookup_join import LookupJoin
+from topology.verbs.lookup_records import LookupRecord
 
 BY_SEQUENCE: AsOf[Any] = as_of_sequence(left=lambda move: move["saw"])
 REBUILT = {"gap": skip(after=10), "late": rebuild_stream()}
+GUID = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
 
 
 def day(chance: Random, moves: int = 8, reports: int = 6) -> list[Body]:
@@ -170,6 +173,27 @@ def test_many_large_rows_that_go_out_at_once_are_several_records(wait: float | N
     assert driver.counts("flown").failed == 0
 
 
+@pytest.mark.parametrize("wait_is_over", [False, True])
+def test_a_large_row_behind_small_ones_goes_out_by_itself(wait_is_over: bool) -> None:
+    join = LookupJoin(as_of_time(wait=60, keep=1000))
+    state: Body = {}
+    cells: Body = {}
+
+    def take(kind: str, items: list[Any], stream: str = "") -> tuple[list[int], bool]:
+        found = join.take(state, cells, LookupRecord(kind, items, stream, 1, 0))
+        return [row.time for row in found.found], found.more
+
+    for time, letters in enumerate((10_000, 10_000, 900_000, 10_000), 1):
+        take("left", [[1, time, [[0, time]], "x" * letters]], f"N{time}")
+    what: tuple[str, list[Any]] = ("right", [[1, 9, 0, ["wind"]]])
+    if wait_is_over:
+        what = ("over", [[1]])
+    found = [take(*what)]
+    while found[-1][1]:
+        found.append(take("on", []))
+    assert found == [([1, 2], True), ([3], True), ([4], False)]
+
+
 def test_of_equal_times_the_later_in_sequence_is_found() -> None:
     driver = TopologyTestDriver(flights())
     for body in [move("N1", 1, "JFK", 100), report("JFK", 1, 100, 1), report("JFK", 2, 100, 2)]:
@@ -276,6 +300,61 @@ def test_a_key_is_read_as_the_ids_of_the_right_are(kind: StreamType, written: st
     driver.pipe("stock", {"item": written, "n": 1, "left": 5})
     driver.pipe("orders", {"id": "a", "number": 1, "item": written})
     assert [row["left"] for row in driver.table("found").values()] == [5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "left"),
+    [
+        ("auto", GUID, GUID.upper()),
+        ("auto", GUID.upper(), f"{{{GUID}}}"),
+        ("text", GUID.upper(), GUID.upper()),
+        ("guid", GUID.replace("-", ""), GUID.upper()),
+    ],
+)
+def test_all_records_of_a_lookups_key_are_in_one_partition(
+    kind: StreamType, right: str, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Left, right, those that wait, those that go on: a record's partition is that of its key."""
+    monkeypatch.setattr(lookup_join, "MOST", 1)
+    graph = Topology("shop")
+    orders = graph.source("orders", inspector=Inspector("id", "number"))
+    stock = graph.source("stock", inspector=Inspector("item", "n", stream_type=kind))
+    found = events(graph, orders, time=lambda order: order["time"]).lookup(
+        events(graph, stock, time=lambda item: item["time"]).latest(name="latest"),
+        key=lambda order: order["item"], at=as_of_time(wait=60, keep=1000),
+        merge=lambda order, item: item and item["left"], name="found",
+    )  # fmt: skip
+    found.to_rows("found", {"left": lambda left: left})
+    driver = TopologyTestDriver(graph)
+    driver.pipe("stock", {"item": right, "n": 1, "time": 1, "left": 5})
+    for number in (1, 2, 3):
+        driver.pipe("orders", {"id": "a", "number": number, "time": 2, "item": left})
+    driver.advance(61)
+    driver.pipe("stock", {"item": right, "n": 2, "time": 3, "left": 4})
+    rows = [(row["left"], row["final"]) for row in driver.table("found").values()]
+    assert rows == [(5, True)] * 3
+    records = [*driver.read("shop.found.by-key"), *driver.read("shop.found.waits")]
+    kinds = {orjson.loads(record.value or b"")[0] for record in records}
+    assert kinds == {"left", "right", "over", "on"}
+    assert len({record.key for record in records}) == 1
+    for written in (right, left):
+        assert driver.topology.views["found"].stream_id(written).encode() == records[0].key
+
+
+def test_an_id_of_several_fields_is_looked_up_however_long_it_is() -> None:
+    graph = Topology("shop")
+    orders = graph.source("orders", inspector=Inspector(("a", "b"), "n"))
+    stock = graph.source("stock", inspector=Inspector(("a", "b"), "n"))
+    events(graph, orders).lookup(
+        events(graph, stock).latest(name="latest"), at=as_of_sequence(left=lambda order: 1),
+        merge=lambda order, item: item and item["left"], name="found",
+    ).to_rows("found", {"left": lambda left: left})  # fmt: skip
+    driver = TopologyTestDriver(graph)
+    both = {"a": "x" * 300, "b": "y" * 300, "n": 1}
+    driver.pipe("stock", {**both, "left": 5})
+    driver.pipe("orders", both)
+    assert [row["left"] for row in driver.table("found").values()] == [5]
+    assert not driver.read("shop.malformed")
 
 
 def test_a_key_that_is_too_long_fails_its_event_and_no_table_looks_whole() -> None:
@@ -423,6 +502,37 @@ def test_a_table_of_the_same_key_over_two_sources_needs_no_key() -> None:
     assert (told[0]["stream"], told[0]["sequence"]) == ("7", 1)
 
 
+@pytest.mark.parametrize(
+    ("inspector", "empty"),
+    [
+        (Inspector(header("item"), header("n")), b"null"),
+        (Headers("item", "n", body="json"), b"null"),
+        (Headers("item", "n", body="json"), None),
+    ],
+)
+def test_a_right_event_without_content_is_a_value_like_any_other(
+    inspector: Inspector | Headers, empty: bytes | None
+) -> None:
+    graph = Topology("shop")
+    orders = events(graph, graph.source("orders", inspector=Inspector("item", "number")))
+    stock = graph.source("stock", inspector=inspector)
+    found = orders.lookup(
+        events(graph, stock).latest(name="latest"),
+        at=as_of_sequence(left=lambda order: order["saw"]),
+        merge=lambda order, item: item and item["left"], name="found",
+    )  # fmt: skip
+    found.to_rows("found", {"left": lambda left: left})
+    driver = TopologyTestDriver(graph)
+    for number, body in enumerate([b'{"left":5}', empty], 1):
+        driver.pipe("stock", body, headers=[("item", b"tea"), ("n", b"%d" % number)])
+    driver.pipe("orders", {"item": "tea", "number": 1, "saw": 2})
+    (row,) = driver.table("found").values()
+    assert (row.get("left"), row["final"]) == (None, True)
+    assert driver.counts("latest").failed == 0
+    reader = StreamReader(graph.views["found"], driver._storage.stores["found"], "tea")
+    assert [row["value"] for row in reader.rows("found")] == [None]
+
+
 def test_what_verbs_leave_out_on_the_right_is_no_value_but_moves_its_clock() -> None:
     graph = Topology("flights")
     moves = graph.source("moves", inspector=Inspector("tail", "number"))
@@ -541,8 +651,9 @@ def test_of_content_a_lookup_keeps_what_its_type_reads(of: Any, body: Body, kept
     looked.to_rows("rows", {"value": lambda value: value})
     driver = TopologyTestDriver(graph)
     driver.pipe("in", body)
-    sent = [orjson.loads(record.value or b"") for record in driver.read("t.x.by-key")]
-    assert [items[-1] for _, (items,) in sent[:2]] == [body if kept is None else kept] * 2
+    sent = {kind: item[-1] for kind, (item,) in driver.read_json("t.x.by-key")[:2]}
+    wanted = body if kept is None else kept
+    assert sent == {"left": wanted, "right": [wanted]}
     read = body if of is None else TypeAdapter(of).validate_python(body)
     assert made[-1] == (read, read)
 
@@ -575,6 +686,24 @@ def test_rows_that_may_still_change_are_asked_for_by_key() -> None:
         {"stream": "N1", "sequence": 2, "part": 0, "value": {"origin": "JFK", "wind": 30},
          "final": False, "missing": 0},
     ]  # fmt: skip
+
+
+def test_a_row_whose_value_is_dropped_before_it_is_in_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lookup_join, "DROPPED", 1)
+    driver = TopologyTestDriver(flights(as_of_time(wait=0, keep=1, history=0)))
+    driver.pipe("weather", report("JFK", 1, 0, 30))
+    for number in range(1, 6):
+        driver.pipe("moves", move("N1", number, "JFK", 1))
+    driver.pipe("weather", report("JFK", 2, 100, 31))
+    driver.pipe("weather", report("JFK", 3, 200, 32))
+    driver.pipe("moves", move("N1", 6, "JFK", 250))
+    cells = {*driver._runner.view("flown").state.cells.keys("JFK")}
+    assert "row N1 5 0" in cells
+    assert "value 1" not in cells
+    reader = StreamReader(driver.topology.views["flown"], driver._storage.stores["flown"], "JFK")
+    assert [row["sequence"] for row in reader.rows("flown")] == [6]
 
 
 def sifted(keep: float, **options: Any) -> Topology:

@@ -14,9 +14,20 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel, TypeAdapter
+from typing_extensions import TypedDict
 
 from tests.examples import some
-from topology import DeclarationError, Inspector, Table, Topology, advance, rebuild_stream, skip
+from topology import (
+    DeclarationError,
+    Headers,
+    Inspector,
+    Table,
+    Topology,
+    advance,
+    rebuild_stream,
+    skip,
+)
 from topology.declaration.source import Source
 from topology.testing import Delivery, Sent, Simulator, TopologyTestDriver
 from topology.verbs import (
@@ -138,6 +149,33 @@ def test_content_of_another_type_fails_its_event_alone() -> None:
     assert driver.counts("moves").failed == 1
     row = driver.table("moves")["N1",]
     assert (row["value"], row["missing"]) == (2, 1), "what failed is not passed over in silence"
+
+
+class Sold(BaseModel):
+    id: str
+    price: float
+
+
+@dataclass(frozen=True)
+class Sale:
+    id: str
+    price: float
+
+
+class Entry(TypedDict):
+    id: str
+    price: float
+
+
+@pytest.mark.parametrize("of", [Sale, Sold, Entry])
+def test_json_that_is_decoded_when_it_is_asked_for_is_read_into_any_type(of: Any) -> None:
+    topology = Topology("shop")
+    source = topology.source("sales", inspector=Headers("id", "n", body="json"))
+    sales = events(topology, source, of=of).map(TypeAdapter(of).dump_python)
+    sales.to_rows("sales", name="sales", columns={"price": lambda sale: sale["price"]})
+    driver = TopologyTestDriver(topology)
+    driver.pipe("sales", {"id": "a", "price": "2.5"}, headers=[("id", b"a"), ("n", b"1")])
+    assert [row["price"] for row in driver.table("sales").values()] == [2.5]
 
 
 def orders(moves: list[Any], number: int) -> list[list[Any]]:

@@ -15,7 +15,8 @@ class AuditSnapshot:
 
     firsts: partition → the first offset that is still there, where that is not 0. ends: partition →
     the offset behind its last record. once: whether the workers write exactly once. exact: whether
-    nothing moved while all of this was noted.
+    nothing moved while all of this was noted. held: input partition → how many offsets an open
+    transaction hides behind its end.
     """
 
     committed: Mapping[Partition, tuple[int, IntakeCounts]]
@@ -23,6 +24,7 @@ class AuditSnapshot:
     ends: Mapping[Partition, int] = field(default_factory=dict)
     once: bool = True
     exact: bool = True
+    held: Mapping[Partition, int] = field(default_factory=dict)
 
     def position(self, partition: Partition) -> int:
         """The group's offset in an input partition."""

@@ -21,6 +21,7 @@ def source_report(
             report.malformed += taken.malformed
             report.unknown += taken.unknown
             report.behind += max(0, snapshot.ends.get(place, position) - position)
+            report.behind += snapshot.held.get(place, 0)
     if not source.keyed:
         for number in range(partitions.get(source.by_stream, 0)):
             taken = snapshot.taken((source.by_stream, number))
@@ -40,7 +41,7 @@ def view_report(
         report.counted += tally.counted
         report.found += tally.found
         report.streams += len(part.rows.streams)
-        report.behind += max(0, end - part.end)
+        report.behind += max(0, end - part.end) + snapshot.held.get(part.place, 0)
         report.halted = report.halted or part.rows.positions.halted
         report.silent += tally.silent
         report.repeats += part.records.outputs.repeats

@@ -53,6 +53,12 @@ class Account:
     remedies: tuple[Remedy, ...]
     well: bool
 
+    def helps(self, name: str) -> bool:
+        """Whether a command of that name is among the remedies."""
+        return any(
+            each.command.startswith(f"{self.context.command} {name} ") for each in self.remedies
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON: the parts' fields side by side, and long lists cut."""
         own, context, passed = fields_of(self), self.context, self.passed

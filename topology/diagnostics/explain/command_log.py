@@ -1,7 +1,8 @@
 """What operators told the views: commands that wait, and what came of the others."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from topology.diagnostics.explain.columns import columns
@@ -101,15 +102,26 @@ def answered_command(body: Mapping[str, Any]) -> CommandRecord:
 def merged(found: Iterable[CommandRecord]) -> list[CommandRecord]:
     """Each command once, the oldest first: one that went to all partitions has an answer of each.
 
-    What was carried out counts, then another answer, then that it waits in a partition; that one
-    does not have the stream counts least.
+    Of a stream's, what was carried out counts, then another answer, then that it waits in a
+    partition; that one does not have the stream counts least. A view's waits as long as it does in
+    one partition.
     """
-    best: dict[str, CommandRecord] = {}
+    parts: defaultdict[str, list[CommandRecord]] = defaultdict(list)
     for at, told in enumerate(found):
-        key = told.id or f"{told.view}/{at}"
-        if key not in best or _rank(told) < _rank(best[key]):
-            best[key] = told
-    return sorted(best.values(), key=lambda told: (told.given, told.when))
+        parts[told.id or f"{told.view}/{at}"].append(told)
+    return sorted(map(_whole, parts.values()), key=lambda told: (told.given, told.when))
+
+
+def _whole(parts: Sequence[CommandRecord]) -> CommandRecord:
+    """A command by what is known of it in each partition, the newest last."""
+    best = min(reversed(parts), key=_rank)
+    states = Counter(each.state for each in parts)
+    # On Spark nobody notes what is read: what was refused there seems to wait.
+    if best.stream is not None or best.state == "refused" or len(states) == 1:
+        return best
+    told = ", ".join(f"{state} in {number}" for state, number in states.items() if state != WAITS)
+    waits = next((each for each in parts if each.state == WAITS), best)
+    return replace(waits, message=f"{told} of {counted(len(parts), 'partition')}")
 
 
 def _rank(told: CommandRecord) -> int:

@@ -13,6 +13,7 @@ from topology.engine.state.rows import (
     late_key,
     progress_key,
     split_buffer_key,
+    without_state,
 )
 
 BYTES = 64 << 20
@@ -85,7 +86,7 @@ def with_keys(wanted: Wanted, keys: frozenset[bytes]) -> Wanted:
 def of_waiting(key: bytes, value: bytes) -> bool:
     """What waits, the progress of the streams that wait, and what there is of the view."""
     if key[:1] == b"p":
-        return b'"since":' in value
+        return b'"since":' in without_state(value)
     return _own(key) or (key[:1] == b"b" and len(key) >= _KEYS)
 
 

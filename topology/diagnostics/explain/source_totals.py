@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from topology.diagnostics.explain.bad_news import MALFORMED, PLACES, Trouble
+from topology.diagnostics.explain.bad_news import MALFORMED, PLACES, STILL, Trouble
 from topology.engine.intake import IntakeCounts
 from topology.model.counted import counted
 from topology.model.printable import printable
 
 SHARE = 0.01
-"""The share of malformed messages from which on a source is not well, unless told otherwise."""
+"""The share of malformed messages, of the latest, from which on a source is not well, unless told
+otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,10 @@ class SourceTotals:
     one and the other. wrong: what does not add up, None if all does. sample: why a message of it
     was malformed lately, None where that is not known. routed: whether it is what a stage routes;
     unknown messages of that are those without a destination. positions: partition of the source's
-    topics → (the offset that is re-keyed next, its end); nothing where none has to be.
+    topics → (the offset that is re-keyed next, its end); nothing where none has to be. still:
+    partitions of its topics in which nothing moves, though a worker has them and there is something
+    to re-key, or to route. held: where in these, or in the views' input, an open transaction hides
+    what there is, in words.
     """
 
     source: str
@@ -32,6 +36,8 @@ class SourceTotals:
     sample: str | None = None
     routed: bool = False
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    still: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
     @property
     def named(self) -> str:
@@ -45,19 +51,31 @@ class SourceTotals:
 
     @property
     def share(self) -> float:
-        """The malformed ones' share of the messages, 0 to 1."""
-        return self.malformed / max(1, (self.taken or self.read).read)
+        """The malformed ones' share of the latest messages, 0 to 1."""
+        taken = self.taken.recent_share if self.taken else 0.0
+        return taken + (1 - taken) * self.read.recent_share
 
-    def trouble(self, share: float = SHARE) -> Trouble | None:
-        """What is said of parked messages, and of malformed ones if their share is this large."""
+    def troubles(self, share: float = SHARE) -> list[Trouble]:
+        """What is said of partitions that are held or stand still, of parked messages, and of
+        malformed ones if their share is this large."""
+        found = [
+            Trouble(self.named, STILL, f"{each}: nothing behind that is read until it ends")
+            for each in self.held
+        ]
+        if self.still:
+            what = (
+                f"stands still in {', '.join(self.still)}, with messages to read: the worker's log "
+                "says why"
+            )
+            found.append(Trouble(self.named, STILL, what))
         if self.read.parked:
             what = f"{counted(self.read.parked, 'message')} {PLACES['parked']}"
-            return Trouble(self.named, "parked", what)
-        if not self.malformed or self.share < share:
-            return None
-        sample = f"; lately: {printable(self.sample, 300)}" if self.sample else ""
-        what = f"{self.share:.2%} of the messages ({self.malformed}) are malformed{sample}"
-        return Trouble(self.named, MALFORMED, what)
+            found.append(Trouble(self.named, "parked", what))
+        if self.share and self.share >= share:
+            sample = f"; lately: {printable(self.sample, 300)}" if self.sample else ""
+            told = f"{self.share:.2%} of the latest messages are malformed, {self.malformed} in all"
+            found.append(Trouble(self.named, MALFORMED, told + sample))
+        return found
 
 
 def source_totals(

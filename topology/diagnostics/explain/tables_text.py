@@ -83,7 +83,7 @@ def tally_text(
         lines += work_text(view.view, view.work)
     for stage in parallel:
         lines += work_text(stage.name, stage.work)
-    lines += [str(trouble) for source in sources if (trouble := source.trouble(share))]
+    lines += [str(trouble) for source in sources for trouble in source.troubles(share)]
     for view in views:
         if view.apart:
             lines.append(f"view {view.view}: reads apart in partitions {_list(view.apart)}")

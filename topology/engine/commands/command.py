@@ -23,7 +23,7 @@ class Command:
     record of what was done has too. everywhere: it goes to all partitions, as it is not known which
     one has the stream. given, expires: when it was given, and when it is too old to be carried out
     (ms); 0 where that is not said, and where it never is. cancels: of `cancel`, the other's
-    id. why: for the record.
+    id. why: for the record. only_missing: of `skip`, stop in front of the first event that waits.
     What no record of a command could hold raises ValueError, which names it.
     """
 
@@ -40,6 +40,7 @@ class Command:
     expires: int = 0
     cancels: str = ""
     why: str = ""
+    only_missing: bool = False
 
     def __post_init__(self) -> None:
         for field, types in _TYPES.items():
@@ -94,6 +95,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "expires": (int,),
     "cancels": (str,),
     "why": (str,),
+    "only_missing": (bool,),
 }
 
 

@@ -97,7 +97,7 @@ def _done(
     if do in (redrive, unpark) and task.view.work is not None:
         return release_in_order(task, command, unit)
     if not command.dry_run:
-        task.state.save_waits(unit)
+        task.state.save(unit)
         return do(task, command, unit)
     if do is redrive:
         return redrive_dry_run(task, command, tried)

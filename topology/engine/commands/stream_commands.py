@@ -57,6 +57,11 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
             f"contiguous(…, jump={ordering.jump // add}) lets a stream be so many ahead at most"
         )
     lost = [event for event in task.state.waits(stream) if event.sequence <= sequence]
+    if command.only_missing and lost:
+        # It has come since the command was given.
+        sequence, lost = lost[0].sequence - add, []
+        if sequence == last:
+            raise CommandRefused(f"{where} is at {last}, and {last + add} is there: it goes on")
     missing = (sequence - last) // add - len(lost)
     if not command.force:
         if lost:

@@ -8,6 +8,7 @@ import orjson
 
 from topology.model.changes import check_finite
 from topology.model.errors import HandlerError
+from topology.model.partition_table import KEY_BYTES, SHORT
 from topology.model.unwritable import unwritable
 
 KEY = 1_000
@@ -67,6 +68,13 @@ class Cells(MutableMapping[str, Any]):
             raise HandlerError(
                 f"the key of a cell, {key!r:.100}: give a text of 1 to {KEY} letters"
             )
+        if len(key) > SHORT:
+            room = KEY_BYTES - len(self._stream.encode())
+            if len(key.encode("utf-8", "replace")) > room:
+                raise HandlerError(
+                    f"the key of a cell, {key!r:.100}: beside its stream's id there is room for "
+                    f"{room} bytes of UTF-8"
+                )
         self._live[key] = value
         self._gone.discard(key)
 

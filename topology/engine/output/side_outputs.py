@@ -7,7 +7,7 @@ import orjson
 from topology.declaration.lanes import LANE, split_lane
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.output.failure import Failure, position
+from topology.engine.output.failure import Failure, position, readable
 from topology.engine.output.record_formatter import own_stream
 from topology.model.event import Event, Message
 from topology.model.origin_headers import IN_SEQUENCE, ORIGIN, ORIGIN_KEY, REASON, origin
@@ -83,7 +83,7 @@ def report_parked(
             "view": view.name,
             "stream": event.stream,
             "sequence": event.sequence,
-            "kind": event.kind,
+            "kind": None if event.kind is None else readable(event.kind),
             "position": position(event),
             "reason": failure.error if failed and failure else behind,
         }

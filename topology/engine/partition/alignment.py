@@ -10,6 +10,8 @@ from collections.abc import Hashable
 
 PATIENCE = 5_000
 """Milliseconds for which a partition that does not move on is waited for."""
+BACK = 60_000
+"""Milliseconds by which a time goes back if the one before it was wrong, and not just early."""
 
 
 class _Head:
@@ -48,7 +50,7 @@ class Alignment:
             self._heads[partition] = _Head(math.inf if time is None else time, now)
         elif time is None:
             head.time = math.inf
-        elif head.time == math.inf or time > head.time:
+        elif not head.time - BACK <= time <= head.time:
             head.time, head.since = time, now
             self._passed.discard(partition)
 

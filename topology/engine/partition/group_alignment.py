@@ -66,7 +66,7 @@ class GroupAlignment:
     def _waits_for(self, partition: Hashable, time: float, now: int) -> bool:
         behind = self._behind.setdefault(partition, _Behind(time, now, now))
         too_long = now - behind.since >= LONGEST
-        if time > behind.time:
+        if time != behind.time:
             behind.time, behind.moved = time, now
             behind.passed = behind.passed and too_long
         if not too_long and now - behind.moved < PATIENCE:

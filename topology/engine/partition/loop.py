@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 IDLE = 0.5
 """Seconds that a fetch waits for records before timers are looked at."""
+FAR = 100
+"""Offsets without a record that are more than the markers between two transactions."""
 
 
 class Host(Protocol):
@@ -30,6 +32,10 @@ class Host(Protocol):
 
     def log_truncated(self, position: int, first: int) -> None:
         """The partition was read up to `position`, and is now read from `first` on, before that."""
+
+    async def jumped(self, position: int, first: int) -> None:
+        """The partition was read up to `position`, and nothing came before `first`: there may be
+        nothing, or it may have been deleted before it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,8 @@ class PartitionLoop:
         host: Makes units durable.
         clock: The wall clock.
         start: The input offset to start at: all before it is durable.
+        committed: The offset that is committed where it is not the start, as messages were deleted
+            before they were read: the start is committed then even if nothing comes.
 
     Attributes:
         position: The offset behind what is read and in hand.
@@ -58,7 +66,13 @@ class PartitionLoop:
     """
 
     def __init__(
-        self, step: Step, reader: PartitionReader, host: Host, clock: Clock, start: int
+        self,
+        step: Step,
+        reader: PartitionReader,
+        host: Host,
+        clock: Clock,
+        start: int,
+        committed: int | None = None,
     ) -> None:
         self.step = step
         self.position = start
@@ -67,12 +81,12 @@ class PartitionLoop:
         self._reader = reader
         self._host = host
         self._clock = clock
-        self.committed = start
+        self.committed = start if committed is None else committed
         self._joining: list[JoiningView] = []
 
     async def run(self) -> None:
         """Read, step and commit, until `stopping` is set or the view joins the others."""
-        reader, step, reads = self._reader, self.step, True
+        reader, step, reads, far = self._reader, self.step, True, FAR
         reader.seek(self.position)
         while not self.stopping:
             await step.poll_side_inputs()
@@ -86,7 +100,7 @@ class PartitionLoop:
                 continue
             if not reads:
                 reader.seek(self.position)
-                reads = True
+                reads, far = True, 1
             if step.unfinished:
                 await self._commit(await step.take([]))
                 continue
@@ -103,6 +117,10 @@ class PartitionLoop:
             self.position = position = await reader.position()
             if (again := records[0].offset if records else position) < before:
                 self._host.log_truncated(before, again)
+            elif again - before >= far:
+                await self._host.jumped(before, again)
+            if records or again != before:
+                far = FAR
             self._admit(position)
             unit = await step.fire(position)
             if step.has_unsaved_progress or (position > self.committed and not records):

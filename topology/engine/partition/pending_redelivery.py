@@ -52,6 +52,11 @@ class RedeliveryQueue:
         return next(iter(self._records), self._end)
 
     @property
+    def end(self) -> int:
+        """The offset behind what was read."""
+        return self._end
+
+    @property
     def room(self) -> bool:
         """Whether more is to be read."""
         return self._bytes < BYTES and self._end - self.first < SPAN

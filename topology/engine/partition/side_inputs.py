@@ -40,6 +40,7 @@ class SideInputs:
         monotonic: Callable[[], float],
     ) -> None:
         positions = task.state.positions
+        self._task = task
         self._commands_reader = commands
         self._redelivery_reader = redeliveries
         self._written = written
@@ -47,6 +48,7 @@ class SideInputs:
         self._commands: list[Message] = []
         self._away = RedeliveryQueue(task)
         self._more = False
+        self._lost = 0
         self._expected: tuple[int, int] | None = None
         self._polled = 0.0
         commands.seek(positions.commands)
@@ -65,9 +67,27 @@ class SideInputs:
             if self._commands:
                 await self._read_all_commands()
         if self._away.room:
-            wait = SOON if self._more else 0.0
-            self._away.read(await self._redelivery_reader.fetch(wait), wall)
+            reader = self._redelivery_reader
+            records = await reader.fetch(SOON if self._more else 0.0)
+            at = records[0].offset if records else await reader.position()
+            if at < self._away.end:
+                self._begin_anew()
+            self._away.read(records, wall)
             self._more = False
+            self._lost = 0 if records else await self._count_lost()
+
+    def _begin_anew(self) -> None:
+        """The topic was made anew: its offsets are those of other records than were read."""
+        positions = self._task.state.positions
+        positions.redelivered = positions.ahead = 0
+        self._away, self._expected = RedeliveryQueue(self._task), None
+
+    async def _count_lost(self) -> int:
+        """How many events went away, and are neither here nor in the rest of the topic."""
+        lost = self._task.state.counts.redelivering - len(self._away)
+        if lost <= 0 or await self._redelivery_reader.position() < await self._written():
+            return 0
+        return lost
 
     async def _read_all_commands(self) -> None:
         """Read all commands that are there: one may cancel another."""
@@ -116,6 +136,11 @@ class SideInputs:
         """Take the records of events that are to come again by `now` (ms)."""
         found = self._away.take(now)
         self._more = len(found) >= MANY and not self._away
+        return found
+
+    def take_lost(self) -> int:
+        """Take how many events will not come again, as their records are gone."""
+        found, self._lost = self._lost, 0
         return found
 
     def take_commands(self) -> Sequence[Message]:

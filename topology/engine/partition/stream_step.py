@@ -78,6 +78,12 @@ class StreamStep(Step):
 
     async def next_command_unit(self) -> CommitUnit | None:
         for view in self.views.values():
+            if lost := view.side_inputs.take_lost():
+                place = self.task.source.by_stream, self.task.partition
+                unit = CommitUnit(*place, now=self._clock())
+                view.task.lose_redeliveries(lost, unit)
+                self.task.finish(unit)
+                return unit
             if records := view.side_inputs.take_commands():
                 return await self._unit_of(view, partial(obey, view.task, records))
             if histories := view.rebuilds.take():
@@ -156,7 +162,7 @@ class StreamStep(Step):
     def last_unit(self) -> CommitUnit:
         unit = CommitUnit(self.task.source.by_stream, self.task.partition, now=self._clock())
         for view in self.views.values():
-            view.task.state.save_waits(unit)
+            view.task.state.save(unit)
         return unit
 
     def stop(self) -> None:

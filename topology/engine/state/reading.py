@@ -15,6 +15,7 @@ from topology.engine.state.rows import (
     decode_progress,
     progress_key,
     split_cell_key,
+    without_state,
 )
 from topology.model.partition_table import PartitionTable
 from topology.sequencer.progress import Progress, last_of
@@ -56,7 +57,7 @@ class StreamReader:
             known=row is not None,
             sequence=None if row is None or progress == view.ordering.first else self._last,
             epoch=whole.epoch,
-            waits=bool(row and b'"since":' in row),
+            waits=bool(row and b'"since":' in without_state(row)),
             state={} if state is None else orjson.loads(state),
         )
 

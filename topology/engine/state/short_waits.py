@@ -113,7 +113,7 @@ class ShortWaits:
             if record is None or (record.timestamp < oldest and self._limits.age is not None):
                 rows.append(event)
                 continue
-            if not (recent or self._previous):
+            if not (recent or self._previous or self._notes or self._previous_notes):
                 self._turned, self._records, self._bytes = self._now, 0, 0
             recent[event] = True
             fresh.append((record, event))

@@ -334,11 +334,14 @@ class ViewState(Unloads):
             new = [event for event in new if event not in beyond]
         return rows + short.add(new)
 
-    def save_waits(self, unit: CommitUnit) -> None:
-        """Have all that waits in memory only get its row in a unit, before what follows in it."""
-        if self.short is not None and self.short.noted:
+    def save(self, unit: CommitUnit) -> None:
+        """Have a unit write what is not written yet, before what follows in it: the rows of all
+        that waits in memory only, and those to delete or to correct."""
+        stale, waits = self.take_stale(), self.short is not None and self.short.noted
+        if self.short is not None and waits:
             self.short.end_now = True
-            self.note(unit, [])
+        if stale or waits:
+            self.note(unit, stale)
 
     def _note(self, stream: str, progress: Progress) -> None:
         if self.budget is not None:

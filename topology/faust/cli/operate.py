@@ -71,7 +71,7 @@ class OperatorCommand(AnsweringCommand):
                 f"{counted(found.unanswered, 'stream was', 'streams were')} not answered "
                 f"in {options['seconds']:.0f} s: does a worker run? List what waits with `commands`"
             )
-        if found.refused or found.more:
+        if found.refused or found.more or found.unread:
             raise SystemExit(BAD_NEWS)
 
 

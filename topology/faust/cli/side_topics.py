@@ -59,7 +59,7 @@ def register(app: Any) -> None:
         """
         choice = await _chosen(self.app, "", "", reason, since, until)
         made = await replay_messages(self.app, side, choice, dry_run=dry_run, why=why)
-        self.answer(str(made), made.as_dict())
+        self.answer(str(made), made.as_dict(), bad=bool(made.left))
 
 
 def _register(app: Any, side: str) -> None:

@@ -59,6 +59,7 @@ async def explain(
     views = views_of(app, view)
     async with DurableState(app, scan=scan) as durable:
         group, found = await consumer_group(app), []
+        await durable.find_held({each.of.name: each.of for each in views}.values())
         looks: dict[str, _StreamInspection] = {}
 
         def look_for(id: str) -> _StreamInspection:
@@ -174,7 +175,7 @@ class _StreamInspection:
             now=durable.now,
             partition=partition,
             position=position,
-            end=source.span.end,
+            end=source.span.written,
             unkeyed=unkeyed.offsets,
             owner=self._group.owners.get(source.partition),
             group=self._group.state,

@@ -19,6 +19,7 @@ from topology.faust.kafka.clients import (
     partitions_of,
 )
 from topology.faust.kafka.offsets import Committed, Offsets
+from topology.faust.kafka.open_transactions import held_back
 
 PAUSE = 0.25
 """Seconds between two looks."""
@@ -102,12 +103,14 @@ class SnapshotTaker:
             await asyncio.sleep(PAUSE)
         firsts = await consumer.beginning_offsets(list(others))
         ends = await consumer.end_offsets(list(others))
+        held = await held_back(app, consumer, inputs)
         snapshot = AuditSnapshot(
             {tp: (at.offset, at.taken) for tp, at in committed.items() if at is not None},
             {tp: first for tp, first in firsts.items() if first},
             ends,
             once=engine.settings.guarantee == "exactly_once",
             exact=settled and all(ends[tp] == end for tp, end in now.ends.items() if tp in ends),
+            held={tp: each.end - ends[tp] for tp, each in held.items()},
         )
         return snapshot, rests
 

@@ -33,6 +33,7 @@ from topology.faust.inspection.ticker import Ticker
 from topology.faust.kafka.broker.clock import agree_on_time
 from topology.faust.kafka.clients import admin_client, missing_topics, plain_consumer, read_range
 from topology.faust.kafka.offsets import Committed, Offsets
+from topology.faust.kafka.open_transactions import Held, held_back
 from topology.faust.kafka.reader import FETCH_WAIT
 from topology.faust.kafka.worker_clock import wall
 from topology.model.counts import left_behind
@@ -45,6 +46,7 @@ FIRST = 5_000
 """Offsets of the first part of these; each part is twice the one before."""
 WAIT = 20
 """Milliseconds until it is looked again whether a partition is read to its end."""
+_NOT_HELD = Held(0, 0)
 
 
 class TopicMissing(CannotAnswer):
@@ -52,10 +54,17 @@ class TopicMissing(CannotAnswer):
 
 
 class Span(NamedTuple):
-    """The offsets of a partition: of the first message that is there, and behind the last one."""
+    """The offsets of a partition: of the first message that is there, and behind the last one that
+    can be read. held: how many are behind that, as far as `find_held` knows."""
 
     first: int
     end: int
+    held: int = 0
+
+    @property
+    def written(self) -> int:
+        """The offset behind all that is there."""
+        return self.end + self.held
 
 
 class Tail(NamedTuple):
@@ -82,6 +91,7 @@ class DurableState:
         self._group: str = app.conf.id
         self._offsets = Offsets(app, self._group)
         self._started: AIOKafkaConsumer | None = None
+        self.held: Mapping[TopicPartition, Held] = {}
 
     async def __aenter__(self) -> "DurableState":
         """Connect. Raises TopicMissing where no worker has run yet."""
@@ -122,7 +132,21 @@ class DurableState:
         partitions = list(partitions)
         firsts = await self._consumer.beginning_offsets(partitions)
         ends = await self._consumer.end_offsets(partitions)
-        return {tp: Span(firsts[tp], ends[tp]) for tp in partitions}
+        return {
+            tp: Span(firsts[tp], ends[tp], max(0, self.held.get(tp, _NOT_HELD).end - ends[tp]))
+            for tp in partitions
+        }
+
+    async def find_held(self, declared: Iterable[Source | Route]) -> None:
+        """Find in what of these an open transaction hides what there is; it is `held` then, and
+        not read yet. Raises TopicMissing."""
+        places: list[TopicPartition] = []
+        for each in declared:
+            if isinstance(each, Source):
+                places += [TopicPartition(each.by_stream, n) for n in range(each.partitions)]
+            if isinstance(each, Route) or not each.keyed:
+                places += await self.inputs(each)
+        self.held = await held_back(self.app, self._consumer, places)
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
@@ -156,8 +180,8 @@ class DurableState:
         done, spans = await self.committed(inputs), await self.span(inputs)
         return {
             f"{tp.topic}/{tp.partition}": (
-                min(span.end, done[tp].offset if tp in done else span.first),
-                span.end,
+                min(span.written, done[tp].offset if tp in done else span.first),
+                span.written,
             )
             for tp, span in spans.items()
         }

@@ -42,6 +42,8 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
     views = views_of(app, view)
     async with DurableState(app, scan=scan) as durable:
         ledger, group = Ledger(durable.now, limit), await consumer_group(app)
+        sources = {each.of.name: each.of for each in views}.values()
+        await durable.find_held(sources)
         dead: dict[str, dict[str, set[int]]] | None = None
         for each in views:
             counts, halted, unassigned = Counts(), {}, []
@@ -79,7 +81,7 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
         if not view:
             alone = await stages_alone(durable, group, count=False)
             ledger.troubles += [trouble for stage in alone for trouble in stage.troubles]
-        for declared in {each.of.name: each.of for each in views}.values():
+        for declared in sources:
             ledger.unread += await durable.unkeyed(declared)
         return ledger
 
@@ -91,7 +93,7 @@ async def _unread(durable: DurableState, source: TopicPartition, task: ViewTask)
     if position is None:
         committed = (await durable.committed([source])).get(source)
         position = span.first if committed is None else committed.offset
-    return max(0, span.end - max(position, span.first))
+    return max(0, span.written - max(position, span.first))
 
 
 async def _dead(durable: DurableState, unseen: list[str]) -> dict[str, dict[str, set[int]]]:

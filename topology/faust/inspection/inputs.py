@@ -11,6 +11,7 @@ from topology.diagnostics.explain import Arrival
 from topology.diagnostics.explain.formatting import lately
 from topology.faust.inspection.durable import DurableState, Span
 from topology.faust.kafka.offsets import Committed
+from topology.faust.kafka.open_transactions import held_text
 from topology.model.errors import Malformed
 from topology.model.event import Event, Message
 from topology.model.origin_headers import original
@@ -85,6 +86,7 @@ class Inputs:
             last = tail.records[-1]
             newest = self._arrival(source, last, self._mine(view, last, stream))
         unseen = [tail.cut] if tail.cut and span.end - tail.looked > position else []
+        unseen += _held(partition, span)
         seen = [record.offset for record in tail.records]
         made = Input(partition, span, committed, floor, tail.looked, seen, newest, unseen)
         self._inputs[place] = made
@@ -103,13 +105,14 @@ class Inputs:
             mine: list[Message] = []
             for tp, span in spans.items():
                 start = max(span.first, done[tp].offset if tp in done else span.first)
-                if start < span.end:
-                    offsets += span.end - start
+                if start < span.written:
+                    offsets += span.written - start
                     tail = await durable.end_of(
                         tp, lambda one: self._raw(view, one, stream) is not None, least=start
                     )
                     mine += tail.records
                     unseen += [lately(tail.looked, f"{tp.topic}/{tp.partition}")] * bool(tail.cut)
+                    unseen += _held(tp, span)
             last = max(mine, key=lambda record: record.timestamp, default=None)
             newest = None
             if last is not None:
@@ -146,3 +149,8 @@ def _whose(view: View, stream: str) -> str:
 
 def _arrival(message: Message, sequence: int | None, arrived: int) -> Arrival:
     return Arrival(sequence, message.topic, message.partition, message.offset, arrived)
+
+
+def _held(partition: TopicPartition, span: Span) -> list[str]:
+    """What is said of what an open transaction hides."""
+    return [held_text(partition, span.end)] * bool(span.held)

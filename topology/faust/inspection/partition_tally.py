@@ -56,15 +56,15 @@ async def _looked(
     after = (await durable.committed([source])).get(source, _NONE)
     span = (await durable.span([source]))[source]
     position, low, high = after.offset, before.taken.events, after.taken.events
-    lag = max(0, span.end - max(position, span.first))
+    lag = max(0, span.written - max(position, span.first))
     if (own := task.state.positions.input) is not None:
-        position, lag = own, max(0, span.end - max(own, span.first))
+        position, lag = own, max(0, span.written - max(own, span.first))
         between = await _between(durable, view.of, source, own, after.offset)
         events = None if between is None else between.events
         low, high = came_apart(own, after.offset, after.taken.events, events)
         if between is not None and own < after.offset:
             # Between its position and the others' there is a marker for each transaction.
-            lag = between.records + max(0, span.end - after.offset)
+            lag = between.records + max(0, span.written - after.offset)
     positions = task.state.positions
     if positions.missed is not None:
         low, high = low - positions.missed, high - positions.missed

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -11,7 +12,9 @@ from topology.declaration.ordered_stage import OrderedStage, stage_of
 from topology.declaration.policies import Retry
 from topology.declaration.route import Route
 from topology.declaration.source import Source
+from topology.declaration.view import View
 from topology.diagnostics.explain import (
+    PartitionTally,
     SourceTotals,
     ViewTally,
     source_totals,
@@ -21,11 +24,12 @@ from topology.diagnostics.explain.bad_news import Trouble
 from topology.diagnostics.explain.source_totals import SHARE
 from topology.diagnostics.explain.work_tally import StageTally, WorkTally
 from topology.engine.intake import IntakeCounts
-from topology.faust.inspection.consumer_group import consumer_group
+from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
-from topology.faust.inspection.standing_still import STILL, standing_still
+from topology.faust.inspection.standing_still import STILL, Apart, Reader, standing_still
 from topology.faust.inspection.work import alone, stage_tallies
+from topology.faust.kafka.open_transactions import held_text
 from topology.model.event import Message
 from topology.model.origin_headers import REASON, original
 
@@ -64,9 +68,9 @@ class ViewCounts:
         Args:
             share: of malformed messages, from which on they are bad news (0 to 1).
         """
-        malformed = [trouble for s in self.sources if (trouble := s.trouble(share))]
+        of_sources = [trouble for each in self.sources for trouble in each.troubles(share)]
         of_views = [trouble for view in self.views for trouble in view.troubles]
-        return [*malformed, *of_views, *(t for stage in self.parallel for t in stage.troubles)]
+        return [*of_sources, *of_views, *(t for stage in self.parallel for t in stage.troubles)]
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON, with the verdicts."""
@@ -97,28 +101,34 @@ async def views(app: Any) -> ViewCounts:
     """
     exactly = app.engine.settings.guarantee == "exactly_once"
     async with DurableState(app) as durable:
-        group = await consumer_group(app)
-        sources = [
-            await _source_totals(durable, source, exactly)
-            for source in durable.topology.sources.values()
+        group, topology = await consumer_group(app), durable.topology
+        declared: list[Source | Route] = [
+            *topology.sources.values(),
+            *topology.routes.values(),
         ]
-        routes = durable.topology.routes.values()
-        sources += [await _route_totals(durable, route) for route in routes]
+        await durable.find_held(declared)
+        sources = [
+            await _route_totals(durable, each)
+            if isinstance(each, Route)
+            else await _source_totals(durable, each, exactly)
+            for each in declared
+        ]
+        inputs = [await _owned_inputs(durable, group, each) for each in declared]
         parts = {
             view.name: [
                 await partition_tally(durable, group, view, number, exactly)
                 for number in range(view.of.partitions)
             ]
-            for view in durable.topology.views.values()
+            for view in topology.views.values()
         }
         reading = {
-            TopicPartition(view.of.by_stream, each.number)
-            for view in durable.topology.views.values()
+            _reader(app, view, each)
+            for view in topology.views.values()
             for each in parts[view.name]
-            if each.lag and each.owner and not (each.apart or each.halted)
+            if _is_to_move(view, each)
         }
         by_themselves = await alone(durable)
-        of_views = [each for view in durable.topology.views.values() if (each := stage_of(view))]
+        of_views = [each for view in topology.views.values() if (each := stage_of(view))]
         stages = [*of_views, *by_themselves]
         before = {each.name: await stage_tallies(durable, group, each) for each in stages}
         waiting = {
@@ -127,7 +137,16 @@ async def views(app: Any) -> ViewCounts:
             for each in before[stage.name]
             if each.open and _is_late(stage, each)
         }
-        still = await standing_still(durable, reading | waiting)
+        of_sources = inputs[: len(topology.sources)]
+        still = await standing_still(durable, {*reading, *waiting, *chain(*inputs)}, of_sources)
+        sources = [
+            replace(
+                each,
+                still=tuple(f"{at[0]}/{at[1]}" for at in own if at in still),
+                held=_held(durable, of),
+            )
+            for of, each, own in zip(declared, sources, inputs, strict=True)
+        ]
 
         async def looked_again(stage: OrderedStage) -> tuple[WorkTally, ...]:
             then = before[stage.name]
@@ -143,12 +162,11 @@ async def views(app: Any) -> ViewCounts:
             )
 
         found: list[ViewTally] = []
-        for view in durable.topology.views.values():
+        for view in topology.views.values():
             of = (each for each in sources if each.source == view.of.name and not each.routed)
             unkeyed = next(of).unkeyed
             partitions = [
-                replace(each, still=TopicPartition(view.of.by_stream, each.number) in still)
-                for each in parts[view.name]
+                replace(each, still=_reader(app, view, each) in still) for each in parts[view.name]
             ]
             # After the counts of the first stage: what is open is not said to be processed.
             stage = stage_of(view)
@@ -156,6 +174,37 @@ async def views(app: Any) -> ViewCounts:
             found.append(tally(view.name, view.of.name, partitions, unkeyed, work))
         parallel = [StageTally(each.name, await looked_again(each)) for each in by_themselves]
         return ViewCounts(sources, found, parallel)
+
+
+async def _owned_inputs(
+    durable: DurableState, group: ConsumerGroup, declared: Source | Route
+) -> list[TopicPartition]:
+    """The partitions of what is re-keyed, or routed, that a worker has."""
+    if isinstance(declared, Source) and declared.keyed:
+        return []
+    return [at for at in await durable.inputs(declared) if at in group.owners]
+
+
+def _held(durable: DurableState, declared: Source | Route) -> tuple[str, ...]:
+    """What is said of open transactions that hide what there is to re-key, route or read."""
+    own = {*declared.topics, *([declared.by_stream] if isinstance(declared, Source) else ())}
+    return tuple(held_text(at, held.offset) for at, held in durable.held.items() if at[0] in own)
+
+
+def _reader(app: Any, view: View, part: PartitionTally) -> Reader:
+    """Whose position a view's is in a partition."""
+    source = TopicPartition(view.of.by_stream, part.number)
+    if not part.apart:
+        return source
+    changelog = TopicPartition(app.engine.changelogs[view.name], part.number)
+    return Apart(view.name, source, changelog, part.position)
+
+
+def _is_to_move(view: View, part: PartitionTally) -> bool:
+    """Whether a view has something to read, and nobody knows what would hold it up: others do not
+    wait for one apart, whose handler may take as long as it says."""
+    patient = part.apart and view.timeout is not None and view.timeout > STILL
+    return bool(part.lag and part.owner) and not (part.halted or patient)
 
 
 def _is_late(stage: OrderedStage, work: WorkTally) -> bool:
@@ -188,7 +237,7 @@ async def _source_totals(durable: DurableState, source: Source, exactly: bool) -
             unkeyed = sum(end - at for at, end in positions.values())
         spans = await durable.span(ordered)
         unread = sum(
-            max(0, span.end - (read[tp].offset if tp in read else span.first))
+            max(0, span.written - (read[tp].offset if tp in read else span.first))
             for tp, span in spans.items()
         )
         done = _sum([committed.taken for committed in read.values()])
@@ -229,4 +278,6 @@ def _sum(parts: list[IntakeCounts]) -> IntakeCounts:
         held=sum(part.held for part in parts),
         passed=sum(part.passed for part in parts),
         parked=sum(part.parked for part in parts),
+        recent=sum(part.recent for part in parts),
+        recent_malformed=sum(part.recent_malformed for part in parts),
     )

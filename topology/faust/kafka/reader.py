@@ -108,17 +108,6 @@ class Reader:
         end: int = (await self._consumer.end_offsets([partition]))[partition]
         return end
 
-    async def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets behind all of partitions that is committed now; they ask the broker even
-        where there are none."""
-        if self._started is None:
-            raise ConnectionError("it is not connected")
-        if not partitions:
-            await self._started.topics()
-            return {}
-        ends: dict[TopicPartition, int] = await self._started.end_offsets(partitions)
-        return ends
-
     async def first(self, partition: TopicPartition) -> int:
         """The offset of the first message that a partition still has."""
         offset: int = (await self._consumer.beginning_offsets([partition]))[partition]
@@ -146,6 +135,10 @@ class AssignedPartition:
 
     async def position(self) -> int:
         return await self._reader.position(self._partition)
+
+    async def first(self) -> int:
+        """The offset of the first message that there still is."""
+        return await self._reader.first(self._partition)
 
     def caught_up(self, offset: int) -> bool:
         return self._reader.caught_up(self._partition, offset)

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from topology.diagnostics.explain import OpenGap
 from topology.diagnostics.explain.parked_streams import ParkedStreams
 from topology.diagnostics.explain.times import waited
 from topology.engine.commands.command import Command, CommandResult
 from topology.faust.inspection import CannotAnswer, gaps, parked
+from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import view_of
 from topology.faust.inspection.ticker import Ticker
+from topology.faust.inspection.unread_streams import UnreadStreams
 from topology.faust.operation.command_sender import ANSWER, EXPIRES, CommandSender
 from topology.model.counted import counted
 from topology.model.printable import printable
@@ -50,6 +52,7 @@ class BulkResult:
         dry_run: whether it only says what would be done.
         results: each command with its answer, None if nobody answered.
         more: how many streams were chosen beyond the limit.
+        unread: how many streams were left out, as what they miss may lie where nobody has read yet.
         unseen: what was not looked at.
     """
 
@@ -57,6 +60,7 @@ class BulkResult:
     dry_run: bool
     results: list[tuple[Command, CommandResult | None]] = field(default_factory=list)
     more: int = 0
+    unread: int = 0
     unseen: list[str] = field(default_factory=list)
 
     @property
@@ -85,6 +89,7 @@ class BulkResult:
         return {
             "name": self.name, "dry_run": self.dry_run, "done": self.done,
             "refused": self.refused, "unanswered": self.unanswered, "more": self.more,
+            "unread": self.unread,
             "facts": self.facts, "unseen": self.unseen,
             "streams": [
                 {
@@ -118,6 +123,12 @@ class BulkResult:
         if self.more:
             more = counted(self.more, "more stream is", "more streams are")
             yield f"{more} meant; give the command again, or raise --limit"
+        if self.unread:
+            left = counted(self.unread, "stream was", "streams were")
+            yield (
+                f"{left} left out: what is missing may lie in messages that are not read yet; give "
+                "the command again when they are"
+            )
         yield from self.unseen
 
 
@@ -143,11 +154,12 @@ async def operate_many(
     """
     if choice.view:
         view_of(app, choice.view)
-    commands, unseen = await _chosen(app, name, choice)
-    made = BulkResult(name, dry_run, more=max(0, len(commands) - choice.limit), unseen=unseen)
+    chosen = await _chosen(app, name, choice)
+    more = max(0, len(chosen.commands) - choice.limit)
+    made = BulkResult(name, dry_run, [], more, chosen.unread, chosen.unseen)
     commands = [
         replace(each, force=force or each.force, dry_run=dry_run, why=why)
-        for each in commands[: choice.limit]
+        for each in chosen.commands[: choice.limit]
     ]
     if not commands:
         return made
@@ -170,24 +182,40 @@ async def operate_many(
     return made
 
 
-async def _chosen(app: Any, name: str, choice: StreamSelection) -> tuple[list[Command], list[str]]:
-    """The commands, the oldest stream's first, and what was not looked at."""
+class _Chosen(NamedTuple):
+    """commands: the oldest stream's first. unread, unseen: as in a BulkResult."""
+
+    commands: list[Command]
+    unread: int
+    unseen: list[str]
+
+
+async def _chosen(app: Any, name: str, choice: StreamSelection) -> _Chosen:
+    views = app.engine.topology.views
     if name == "skip":
         if choice.reason:
             raise CannotAnswer("--reason is of streams that failed: redrive or unpark them")
         ledger = await gaps(app, view=choice.view, limit=1 << 62)
-        old = [g for g in ledger.gaps if waited(ledger.now, g.since) >= choice.older_than * 1000]
-        views = app.engine.topology.views
-        found = [(g, up_to(g, views[g.view].ordering.step)) for g in old]
-        commands = [Command(name, g.view, g.stream, at) for g, at in found if at is not None]
-        return commands, ledger.unseen
+        old = [
+            (gap, at)
+            for gap in ledger.gaps
+            if waited(ledger.now, gap.since) >= choice.older_than * 1000
+            and (at := up_to(gap, views[gap.view].ordering.step)) is not None
+        ]
+        found = old
+        if ledger.unread and old:
+            async with DurableState(app) as durable:
+                unread = UnreadStreams(durable)
+                found = [each for each in old if not await unread.may_have(each[0])]
+        commands = [Command(name, g.view, g.stream, at, only_missing=True) for g, at in found]
+        return _Chosen(commands, len(old) - len(found), ledger.unseen)
     aside: ParkedStreams = await parked(app, view=choice.view)
     mine = aside.older(choice.older_than, choice.reason)
     unseen = mine.unseen if choice.reason else []
-    views = app.engine.topology.views
     # Its workers may have parked a stream that the first stage of a view has forgotten.
     forced = {one.view: views[one.view].work is not None for one in mine.streams}
-    return [Command(name, o.view, o.stream, force=forced[o.view]) for o in mine.streams], unseen
+    commands = [Command(name, o.view, o.stream, force=forced[o.view]) for o in mine.streams]
+    return _Chosen(commands, 0, unseen)
 
 
 def up_to(gap: OpenGap, step: int) -> int | None:

@@ -156,7 +156,7 @@ class CommandSender:
         await asyncio.gather(*sent)
         await self._answers(wanted, seconds)
         return [
-            _best(self._found[command.id])
+            _best(command, self._found[command.id])
             if len(self._found.get(command.id, ())) == wanted[command.id]
             else None
             for command in self.last
@@ -206,9 +206,16 @@ async def _stop(client: AIOKafkaConsumer | AIOKafkaProducer) -> None:
     await wait_for_stop(client.stop())
 
 
-def _best(results: list[CommandResult]) -> CommandResult:
-    """The answer that counts, of those of all partitions: what was done, else what is refused."""
+def _best(command: Command, results: list[CommandResult]) -> CommandResult:
+    """The answer that counts, of those of all partitions: what was done, else what is refused.
+
+    What is told to a view is done when all partitions have done it.
+    """
     done = [result for result in results if result.done]
+    if command.stream is None and 0 < len(done) < len(results):
+        other = next(result for result in results if not result.done)
+        told = f"{command.name} is done in {len(done)} of {len(results)} partitions; in others: "
+        return replace(other, message=told + other.message)
     new = [result for result in done if not result.facts.get("already")]
     knew = [result for result in results if not _has_none(result)]
     return (new or done or knew or results)[0]

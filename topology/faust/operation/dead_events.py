@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
 from topology.declaration.lanes import split_lane
@@ -28,12 +28,11 @@ from topology.engine.state.rows import POSITIONS, decode_progress, progress_key,
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import view_of
 from topology.faust.kafka.broker.clock import agree_on_time
-from topology.faust.kafka.clients import connection
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.operation.command_sender import who
+from topology.faust.operation.recorded_sends import RecordedSends, in_parts
 from topology.model.counted import counted
-from topology.model.ending import wait_for_stop
-from topology.model.event import Message
+from topology.model.event import Message, Record
 from topology.model.printable import printable
 from topology.sequencer.progress import last_of
 
@@ -130,6 +129,7 @@ async def redrive_dead(
     Raises:
         KeyError: there is no such view.
         TopicMissing: no worker of the topology has run yet.
+        CannotAnswer: the broker does not take them.
     """
     await agree_on_time(app)
     before = wall() - round(older_than * 1000) if older_than else None
@@ -198,28 +198,25 @@ async def _look(
 
 
 async def _send(app: Any, view: View, made: Redriven, now: int, why: str) -> None:
+    chosen, name = made.found.chosen, view.name.encode()
     record = {
         "id": uuid4().hex, "name": "redrive-dead", "view": view.name, "who": who(), "why": why,
-        "given": now, "when": now, "done": True, "message": str(made).partition("\n")[0],
-        "facts": {"offsets": [dead.at for dead in made.found.chosen]},
+        "given": now, "when": now, "done": True,
     }  # fmt: skip
-    producer = AIOKafkaProducer(**connection(app), acks="all", enable_idempotence=True)
-    try:
-        await producer.start()
-        for dead in made.found.chosen:
-            key, value, timestamp, headers = put_back(dead, now)
-            await producer.send(
-                view.redeliver_topic, value, key=key, headers=headers, timestamp_ms=timestamp,
-                partition=_partition(view, dead),
-            )  # fmt: skip
-        headers = [("view", view.name.encode())]
-        body = orjson.dumps(record)
-        await producer.send(
-            view.audit_topic, body, key=view.name.encode(), headers=headers, timestamp_ms=now
-        )
-        await producer.flush()
-    finally:
-        await wait_for_stop(producer.stop())
+    async with RecordedSends(app, f"redrive-dead-{view.name}") as sends:
+        for end, part in in_parts(chosen):
+            every = counted(len(chosen), "dead event")
+            record["message"] = f"view {view.name}: {end:,} of {every} put back"
+            record["facts"] = {"offsets": [dead.at for dead in part]}
+            body = orjson.dumps(record)
+            told = Record(view.audit_topic, 0, 0, name, body, [("view", name)], now)
+            await sends.send([*(_back(view, dead, now) for dead in part), told])
+
+
+def _back(view: View, dead: DeadEvent, now: int) -> Record:
+    key, value, timestamp, headers = put_back(dead, now)
+    place = view.redeliver_topic, _partition(view, dead)
+    return Record(*place, 0, key, value, headers, timestamp)
 
 
 def _partition(view: View, dead: DeadEvent) -> int:

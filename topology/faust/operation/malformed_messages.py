@@ -1,21 +1,21 @@
 """Send malformed and unknown messages again, once an inspector understands them."""
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import orjson
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 
 from topology.declaration.source import Source
 from topology.diagnostics.records import body_of
 from topology.diagnostics.side_topics import ALL, SideFilter, SideRecord, side_record
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.side_topics import topic_of
-from topology.faust.kafka.clients import connection
 from topology.faust.operation.command_sender import who
+from topology.faust.operation.recorded_sends import RecordedSends, in_parts
 from topology.model.counted import counted
-from topology.model.ending import wait_for_stop
 from topology.model.errors import Malformed
 from topology.model.event import Record
 from topology.model.origin_headers import REASON, original
@@ -25,6 +25,7 @@ REPLAY = "sequitur-replay"
 """The header by which others tell a message that was sent again."""
 NAME = "replay"
 _MOST = 100_000
+"""Messages that are sent at a time, as they are in memory meanwhile."""
 _SHOWN = 50
 
 
@@ -39,7 +40,8 @@ class SentAgain:
         before: how many were sent again before.
         foreign: how many did not come from a source's topic.
         dry_run: whether nothing was sent.
-        id: of the record in the audit topic.
+        left: how many more of them an inspector understands now: they are for the next time.
+        id: of its records in the audit topic.
     """
 
     side: str
@@ -48,6 +50,7 @@ class SentAgain:
     before: int
     foreign: int
     dry_run: bool
+    left: int = 0
     id: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,6 +63,7 @@ class SentAgain:
             "still": [each.offset for each in self.still],
             "before": self.before,
             "foreign": self.foreign,
+            "left": self.left,
         }
 
     def __str__(self) -> str:
@@ -77,6 +81,7 @@ class SentAgain:
             (len(self.still), f"still {self.side}: they stay"),
             (self.before, "sent again before"),
             (self.foreign, "not from a source's topic: they stay"),
+            (self.left, "more to send: give the command again"),
         ):
             if number:
                 lines.append(f"  {number} {words}")
@@ -89,7 +94,7 @@ async def replay_messages(
     """Send messages that were no events back to the topics that they came from, each once.
 
     Those alone are sent which the app's inspectors understand now. What is sent, and that it was,
-    is one transaction.
+    is one transaction, or several of 10,000 messages.
 
     Args:
         app: what `compile` made; no worker is needed, and none is disturbed.
@@ -102,40 +107,38 @@ async def replay_messages(
         What was sent, and what was not.
 
     Raises:
-        CannotAnswer: there is no such topic.
+        CannotAnswer: there is no such topic, or the broker does not take them.
         TopicMissing: no worker of the topology has run yet.
     """
     topology = app.engine.topology
     sources = {topic: each for each in topology.sources.values() for topic in each.topics}
-    producer = AIOKafkaProducer(
-        **connection(app), transactional_id=f"{app.conf.id}-replay-{side}", acks="all"
-    )
-    try:
-        if not dry_run:
-            await producer.start()  # another one that does the same at this moment is shut out
-        async with DurableState(app) as durable:
-            done = await _done(durable, side)
-            partition = TopicPartition(topic_of(app, side), 0)
-            span = (await durable.span([partition]))[partition]
-            sent, still, before, foreign = list[SideRecord](), list[SideRecord](), 0, 0
-            async for record in durable.records(partition, span.first, span.end):
-                found = side_record(side, record)
-                if not choice.takes(found):
-                    continue
-                if record.offset in done:
-                    before += 1
-                elif found.came[0] not in sources:
-                    foreign += 1
-                elif (known := _understood(sources[found.came[0]], found)) is None:
-                    still.append(found)
-                elif len(sent) < _MOST:
-                    sent.append(known)
-            made = SentAgain(side, sent, still, before, foreign, dry_run, uuid4().hex)
-            if sent and not dry_run:
-                await _send(producer, topology, made, durable.now, why)
-        return made
-    finally:
-        await wait_for_stop(producer.stop())
+    async with AsyncExitStack() as stack:
+        sends: RecordedSends | None = None
+        if not dry_run:  # another one that does the same at this moment is shut out
+            sends = await stack.enter_async_context(RecordedSends(app, f"{NAME}-{side}"))
+        durable = await stack.enter_async_context(DurableState(app))
+        done = await _done(durable, side)
+        partition = TopicPartition(topic_of(app, side), 0)
+        span = (await durable.span([partition]))[partition]
+        sent, still, before, foreign, left = list[SideRecord](), list[SideRecord](), 0, 0, 0
+        async for record in durable.records(partition, span.first, span.end):
+            found = side_record(side, record)
+            if not choice.takes(found):
+                continue
+            if record.offset in done:
+                before += 1
+            elif found.came[0] not in sources:
+                foreign += 1
+            elif (known := _understood(sources[found.came[0]], found)) is None:
+                still.append(found)
+            elif len(sent) < _MOST:
+                sent.append(known)
+            else:
+                left += 1
+        made = SentAgain(side, sent, still, before, foreign, dry_run, left, uuid4().hex)
+        if sent and sends is not None:
+            await _send(sends, topology.audit_topic, made, durable.now, why)
+    return made
 
 
 async def _done(durable: DurableState, side: str) -> set[int]:
@@ -175,7 +178,9 @@ def _own(found: SideRecord) -> Record:
     )
 
 
-async def _send(producer: Any, topology: Any, made: SentAgain, now: int, why: str) -> None:
+async def _send(
+    sends: RecordedSends, audit_topic: str, made: SentAgain, now: int, why: str
+) -> None:
     record = {
         "id": made.id,
         "name": f"{NAME} {made.side}",
@@ -185,16 +190,16 @@ async def _send(producer: Any, topology: Any, made: SentAgain, now: int, why: st
         "given": now,
         "when": now,
         "done": True,
-        "message": str(made).partition("\n")[0],
-        "facts": {"offsets": [each.offset for each in made.sent]},
     }
-    async with producer.transaction():
-        for each in made.sent:
-            message = _own(each)
-            headers = [*message.headers, (REPLAY, made.id.encode())]
-            await producer.send(
-                message.topic, message.value, key=message.key, partition=message.partition,
-                timestamp_ms=message.timestamp, headers=headers,
-            )  # fmt: skip
-        value = orjson.dumps(record)
-        await producer.send(topology.audit_topic, value, key=made.side.encode(), partition=0)
+    for end, part in in_parts(made.sent):
+        every = counted(len(made.sent), f"{made.side} message")
+        record["message"] = f"{end:,} of {every} sent again"
+        record["facts"] = {"offsets": [each.offset for each in part]}
+        told = Record(audit_topic, 0, 0, made.side.encode(), orjson.dumps(record), (), now)
+        await sends.send([*(_again(each, made.id) for each in part), told])
+
+
+def _again(found: SideRecord, id: str) -> Record:
+    message = _own(found)
+    message.headers = [*message.headers, (REPLAY, id.encode())]
+    return message

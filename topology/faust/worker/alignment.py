@@ -7,6 +7,7 @@ from aiokafka import TopicPartition
 
 from topology.engine.intake import IntakeCounts
 from topology.engine.partition import Alignment
+from topology.engine.partition.group_alignment import LONGEST
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.group_reading import GroupReading
 from topology.model.event import Message
@@ -40,25 +41,36 @@ class AlignedReading:
         if not records:
             alignment.note(partition, None, wall())
             return
-        first, last, passed = records[0].timestamp, records[-1], alignment.passed
-        if not alignment.may_take(partition, first, wall()):
+        first, last = records[0].timestamp, records[-1]
+        if not self._may_take(first):
             alignment.note(partition, first, wall())
             self._intake.held += 1
-            while not alignment.may_take(partition, first, wall()):
+            began = wall()
+            while not self._may_take(first):
+                if wall() - began >= LONGEST:
+                    self._intake.passed += 1
+                    break
                 await asyncio.sleep(LOOK)
-            self._intake.passed += alignment.passed - passed
         if first < wall() - LIVE:
             await self._wait_for_other_workers()
         self._intake.time = last.timestamp
         nothing_left = caught_up(last.offset + 1)
         alignment.note(partition, None if nothing_left else last.timestamp, wall())
 
+    def _may_take(self, time: int) -> bool:
+        """Whether it may go on with records from this time on; whom that passes over is counted."""
+        before = self._alignment.passed
+        may = self._alignment.may_take(self._partition, time, wall())
+        self._intake.passed += self._alignment.passed - before
+        return may
+
     async def _wait_for_other_workers(self) -> None:
-        group = self._group
-        if not await group.is_ahead():
-            return
-        passed = group.passed
-        self._intake.held += 1
-        while await group.is_ahead():
-            await asyncio.sleep(LOOK)
-        self._intake.passed += group.passed - passed
+        if await self._is_ahead():
+            self._intake.held += 1
+            while await self._is_ahead():
+                await asyncio.sleep(LOOK)
+
+    async def _is_ahead(self) -> bool:
+        ahead = await self._group.is_ahead()
+        self._intake.passed += self._group.take_passed()
+        return ahead

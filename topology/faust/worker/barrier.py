@@ -2,10 +2,11 @@
 `Watermark`), and what partitions have left to read."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
 
 from topology.declaration.source import Source
 from topology.faust.kafka.clients import connected_consumer, partitions_of
@@ -37,6 +38,7 @@ class Barriers:
         assert self._all is not None
         began = wall()
         if not source.keyed:
+            await self._learn_partitions(source)
             behind = await self._ends(source)
             while behind:
                 done = await self._offsets.committed(list(behind))
@@ -45,9 +47,22 @@ class Barriers:
                 }
                 if behind:
                     await asyncio.sleep(EVERY)
+                    # A topic may be made again meanwhile.
+                    ends = await self._ends(source)
+                    behind = {tp: min(end, ends[tp]) for tp, end in behind.items() if tp in ends}
         # The end with open transactions: a re-keying one may have committed its source offset, as
         # seen above, a moment before its records can be read here.
         return began, await self.end(TopicPartition(source.by_stream, partition))
+
+    async def _learn_partitions(self, source: Source) -> None:
+        """Hear now of partitions that were added to a source's topics: a client that is not told to
+        ask does so every few minutes. Raises KafkaError."""
+        assert self._committed is not None
+        client = self._committed._client
+        for topic in source.topics:
+            client.add_topic(topic)  # else it asks for all topics that there are
+        if not await client.force_metadata_update():
+            raise KafkaError(f"nobody says which partitions {', '.join(source.topics)} has")
 
     async def unread(self, source: Source) -> Mapping[TopicPartition, Committed | None]:
         """The partitions of a source's topics that have something left to read → how far the group
@@ -79,6 +94,17 @@ class Barriers:
         assert self._all is not None
         end: int = (await self._all.end_offsets([partition]))[partition]
         return end
+
+    async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The offsets behind all that is in partitions, as of `end`; they ask the broker even where
+        there are none. Raises ConnectionError."""
+        if self._all is None:
+            raise ConnectionError("it is not connected")
+        if not partitions:
+            await self._all.topics()
+            return {}
+        ends: Mapping[TopicPartition, int] = await self._all.end_offsets(partitions)
+        return ends
 
     def clients(self) -> list[AIOKafkaConsumer]:
         """The clients to stop; it has none from then on."""

@@ -8,6 +8,7 @@ from typing import Any
 from faust.channels import Channel
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
+from topology.model.ending import end_tasks
 from topology.model.errors import described
 
 Work = Callable[[], Awaitable[None]]
@@ -21,14 +22,31 @@ class Item:
     done: asyncio.Future[None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
+    _task: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def run(self) -> None:
-        """Do the work; a failure goes to whoever waits for it, not to the agent."""
+        """Do the work, if somebody still waits for it; a failure goes to them, not to the agent."""
+        if self.done.done():
+            return
+        # A task of its own can be ended without the agent.
+        self._task = task = asyncio.create_task(self._settle())
+        try:
+            await asyncio.wait([task])
+        finally:
+            task.cancel()
+            # Who waits for it must not wait for ever.
+            self.done.cancel()
+
+    async def end(self) -> None:
+        """Nobody waits for it any more: it does not begin, or is cancelled until it has ended."""
+        self.done.cancel()
+        if self._task is not None:
+            await end_tasks(self._task)
+
+    async def _settle(self) -> None:
         try:
             await self.work()
         except asyncio.CancelledError:
-            # Who waits for it must not wait for ever.
-            self.done.cancel()
             raise
         except BaseException as error:
             if not isinstance(error, Exception) or isinstance(error, StopIteration):
@@ -67,7 +85,15 @@ class WorkChannel(Channel):  # type: ignore[type-arg]
         return self.topic
 
     async def do(self, work: Work) -> None:
-        """Have the agent do `work`, and wait until it is done. Raises what the work raises."""
+        """Have the agent do `work`, and wait until it is done. Raises what the work raises.
+
+        Whoever is cancelled meanwhile waits until the work has ended, too: what comes next may
+        be of the same streams.
+        """
         item = Item(work)
         self.queue.put_nowait(item)
-        await item.done
+        try:
+            await item.done
+        except asyncio.CancelledError:
+            await item.end()
+            raise

@@ -1,6 +1,8 @@
 """What the partitions of a worker share: its settings, tables, clients and agents."""
 
 import itertools
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -24,7 +26,7 @@ from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.read_again import limits_of
 from topology.faust.worker.refusals import Refusals
 from topology.faust.worker.router_process import RouterProcess
-from topology.faust.worker.tables import Tables
+from topology.faust.worker.tables import ASKED, Tables
 from topology.faust.worker.writer import AcknowledgedWriter, TransactionalWriter, Writer
 from topology.model.event import Event
 from topology.ordered_commit import OrderedCommit
@@ -67,7 +69,7 @@ class WorkerContext:
         losses: Partition → see `LentConnections.losses`; also of earlier runs of the partition.
         routers: Stage → what agrees with other workers on its rules, where they change.
         databases: Name → the URL of a database that views with workers declare.
-        kept: Topic → whether what was read of it is there for a while yet.
+        kept: Topic → when that was asked, and whether what was read of it is there for a while yet.
         timings: Is told how long things take, where somebody asks for metrics.
     """
 
@@ -94,7 +96,7 @@ class WorkerContext:
     alignments: dict[str, Alignment] = field(default_factory=dict)
     group_readings: dict[str, GroupReading] = field(default_factory=dict)
     databases: dict[str, str] = field(default_factory=dict)
-    kept: dict[str, WaitLimits | None] = field(default_factory=dict)
+    kept: dict[str, tuple[float, WaitLimits | None]] = field(default_factory=dict)
     timings: Timings | None = None
     routers: dict[str, RouterProcess] = field(default_factory=dict)
 
@@ -131,12 +133,15 @@ class WorkerContext:
         )
 
     async def limits(self, topic: str) -> WaitLimits | None:
-        """How much of an input may be read again; None where it may be deleted too soon."""
+        """How much of an input may be read again, as of the last minute; None where it may be
+        deleted too soon."""
         if not self.settings.short_waits:
             return None
-        if topic not in self.kept:
-            self.kept[topic] = await limits_of(self.app, topic)
-        return self.kept[topic]
+        asked, limits = self.kept.get(topic, (-math.inf, None))
+        if time.monotonic() - asked > ASKED:
+            limits = await limits_of(self.app, topic)
+            self.kept[topic] = time.monotonic(), limits
+        return limits
 
     def refusals(self, source: TopicPartition, views: Mapping[str, View] | None = None) -> Refusals:
         """What finds the messages of a partition's handlers that Kafka refuses."""

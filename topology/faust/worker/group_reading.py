@@ -38,11 +38,13 @@ class GroupReading:
         self._alignment, self._unread, self._own = alignment, unread, own
         self._ahead, self._next = False, -math.inf
         self._looking = asyncio.Lock()
+        self._told = 0
 
-    @property
-    def passed(self) -> int:
-        """How often a partition of another worker was not waited for any longer."""
-        return self._alignment.passed
+    def take_passed(self) -> int:
+        """How often a partition of another worker was not waited for any longer, since the last
+        call."""
+        passed, self._told = self._alignment.passed - self._told, self._alignment.passed
+        return passed
 
     async def is_ahead(self) -> bool:
         """Whether it is to wait, by the last look; the next one is made when it is time.

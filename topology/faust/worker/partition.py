@@ -110,6 +110,18 @@ class Partition:
 
     async def _restart(self, error: BaseException) -> None:
         logger.warning("%s failed and starts again: %r", self.source, error)
+        try:
+            await self._start_again(error)
+        except BaseException as unexpected:
+            task = asyncio.current_task()
+            if self.stopping or (task is not None and task.cancelling()):
+                raise
+            logger.error("%s cannot start: the worker stops", self.source, exc_info=unexpected)
+            await self._crash(unexpected)
+        else:
+            self._again = None
+
+    async def _start_again(self, error: BaseException) -> None:
         await self._close(RETRY)
         # Another worker has the partition, as the group will tell this one soon. Fencing that
         # worker off in turn would only make the two take turns.
@@ -118,7 +130,6 @@ class Partition:
         if isinstance(error, TableError):
             await self.recover(error)
         await self.start()
-        self._again = None
 
     async def stop(self, grace: float) -> None:
         """Finish the steps in hand within `grace` seconds, else drop them, and stop."""

@@ -34,10 +34,11 @@ class RekeyPartition(Partition):
         writer = context.writer(self.source)
         try:
             await writer.start()
-            _, start, taken = await committed_start(context, self.source)
+            start = await committed_start(context, self.source)
         except BaseException:
             await wait_for_stop(writer.stop())
             raise
+        taken = start.taken
         task = RekeyTask(context.topology, self._declared, taken)
         step = RekeyStep(self.source, task, context.sources[self._declared.name].do, wall)
         alignment = None
@@ -47,8 +48,8 @@ class RekeyPartition(Partition):
         else:
             taken.time = 0  # nobody is to wait for what nobody notes any longer
         runner = Runner(
-            self.source, step, writer, context.shared_reader, start,
-            alignment=alignment, batch=context.settings.batch,
+            self.source, step, writer, context.shared_reader, start.offset,
+            alignment=alignment, batch=context.settings.batch, committed=start.committed,
         )  # fmt: skip
         return [runner]
 

@@ -35,17 +35,21 @@ class RoutePartition(Partition):
         try:
             await writer.start()
             parked = await self._parked()
-            _, start, taken = await committed_start(context, self.source)
+            start = await committed_start(context, self.source)
         except BaseException:
             await wait_for_stop(writer.stop())
             raise
-        task = RouteTask(context.topology, self._route, taken, parked)
+        task = RouteTask(context.topology, self._route, start.taken, parked)
         task.refused = self._refusals.found
         step = RouteStep(self.source, task, wall)
         process = context.routers.get(self._route.name)
         reader, refusals = context.shared_reader, self._refusals
         turn = None if process is None else RulesInTurn(process, self.source, task, refusals)
-        return [Runner(self.source, step, writer, reader, start, refusals=refusals, alignment=turn)]
+        runner = Runner(
+            self.source, step, writer, reader, start.offset,
+            refusals=refusals, alignment=turn, committed=start.committed,
+        )  # fmt: skip
+        return [runner]
 
     async def _parked(self) -> ParkedMessages | None:
         """What is parked of the partition, read from its changelog; None if nothing ever is."""

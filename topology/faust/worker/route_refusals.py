@@ -25,7 +25,8 @@ class RouteRefusals(Refusals):
         destinations: the topics that the stage sends to.
 
     Attributes:
-        found: offset → why its message fails.
+        found: origin of a message, with its time → why it fails. So what is of a topic that was
+            deleted meanwhile is of no message of the next one.
         forgiven: how many orders to let streams go were heeded, each of which forgets these.
     """
 
@@ -39,7 +40,7 @@ class RouteRefusals(Refusals):
     ) -> None:
         super().__init__(app, group, source, partitions, {})
         self._destinations = destinations
-        self.found: dict[int, str] = {}
+        self.found: dict[str, str] = {}
         self.forgiven = 0
 
     async def note(self, unit: CommitUnit, error: KafkaError) -> None:
@@ -48,14 +49,14 @@ class RouteRefusals(Refusals):
             for topic, outs in records.items():
                 if topic.startswith(self._destinations):
                     for out in outs:
-                        place = dict(out[3]).get(ORIGIN, b"").split(b"/")
-                        if len(place) == 4:
-                            sent = topic, out, "", self._source.topic, int(place[2])
-                            unit.sent.append(sent)
+                        place = dict(out[3]).get(ORIGIN, b"").decode("utf-8", "replace")
+                        if place.count("/") == 3:
+                            unit.sent.append((topic, out, "", place, 0))
         await super().note(unit, error)
 
     def _note(self, sent: SentBy, error: KafkaError) -> None:
         if len(self.found) >= REMEMBERED:
             self.found.clear()
-        self.found[sent[4]] = f"topic {sent[0]!r}: Kafka refuses it: {told(error)}"
-        logger.warning("%s offset %d fails: %s", self._source, sent[4], self.found[sent[4]])
+        place = sent[3]
+        self.found[place] = f"topic {sent[0]!r}: Kafka refuses it: {told(error)}"
+        logger.warning("%s fails: %s", place, self.found[place])

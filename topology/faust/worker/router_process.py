@@ -149,8 +149,12 @@ class RouterProcess:
                 if now - before > self._expiry / 2:  # it was this process that heard nothing
                     self._heard.clear()
                 before = now
+                anew = False
                 for record in found.get(log, ()):
+                    anew |= record.offset < self.read
                     self._take(record)
+                if anew:
+                    ends = await consumer.end_offsets([log])
                 for record in found.get(beats, ()):
                     self._heard[(record.key or b"").decode("utf-8", "replace")] = now
                 if found.get(log):

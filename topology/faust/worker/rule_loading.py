@@ -6,7 +6,7 @@ from functools import partial
 from topology.declaration.route import Route
 from topology.engine.route_task import endpoint_topic
 from topology.faust.worker.handler_threads import HandlerThreads
-from topology.model.errors import DeclarationError
+from topology.model.errors import DeclarationError, described
 from topology.model.printable import printable
 from topology.routing import Load, RuleSet
 
@@ -35,7 +35,12 @@ def made_rules(route: Route, load: Load, before: RuleSet | None) -> RuleSet:
         rules = before
     else:
         assert route.reload is not None
-        rules = route.reload(load, before)
+        try:
+            rules = route.reload(load, before)
+        except Exception:
+            raise
+        except BaseException as error:  # it would end whoever waits for this
+            raise RuntimeError(f"reload raised {described(error)}") from error
         if not isinstance(rules, RuleSet) or rules.number != load.version:
             raise DeclarationError(f"reload gave {rules!r}; return the rules {load.version}")
     for what, has, wants in (

@@ -19,6 +19,7 @@ from topology.faust.worker.disk.writing import write
 from topology.faust.worker.pace import CAUGHT_UP, Pace
 from topology.faust.worker.refusals import REFUSALS, Refusals
 from topology.faust.worker.spans import tell_spans
+from topology.faust.worker.start_offset import clamp_to_log_start
 from topology.faust.worker.writer import Writer
 from topology.model.ending import wait_for_stop
 from topology.model.event import Message
@@ -51,6 +52,7 @@ class Runner:
         refusals: Finds the messages of handlers that Kafka refuses.
         alignment: Holds it back while it is far ahead of others, or has no rules.
         batch: The most records of a step.
+        committed: The offset that the group has committed; see `PartitionLoop`.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Runner:
         refusals: Refusals | None = None,
         alignment: Admission | None = None,
         batch: int = USUAL,
+        committed: int | None = None,
     ) -> None:
         self.source = source
         self.step = step
@@ -71,7 +74,7 @@ class Runner:
         self.view = view
         self._input = _Input(reader, source, alignment, batch)
         self._refusals = refusals
-        self.loop = PartitionLoop(step, self._input, self, wall, start)
+        self.loop = PartitionLoop(step, self._input, self, wall, start, committed)
         self.ends: Callable[[], bool] = lambda: False
         """Called between steps; true ends the runner: another one goes on with its view."""
         self.took: Callable[[float], None] = lambda seconds: None
@@ -137,6 +140,9 @@ class Runner:
             "offset %d on",
             self.source, position, first,
         )  # fmt: skip
+
+    async def jumped(self, position: int, first: int) -> None:
+        clamp_to_log_start(self.source, position, min(first, await self._input.first()))
 
     async def _note_refused(self, refusals: Refusals, unit: CommitUnit, error: KafkaError) -> None:
         try:

@@ -1,5 +1,7 @@
 """Where an input partition starts: at the group's offset, or at what is left behind it."""
 
+from typing import NamedTuple
+
 from aiokafka import TopicPartition
 from mode import get_logger
 
@@ -9,15 +11,28 @@ from topology.faust.worker.context import WorkerContext
 logger = get_logger(__name__)
 
 
-async def committed_start(
-    context: WorkerContext, partition: TopicPartition
-) -> tuple[int, int, IntakeCounts]:
-    """(first offset there is, offset to start at, what became of the messages before it)."""
+class CommittedStart(NamedTuple):
+    """Where a partition starts.
+
+    first: the first offset that is there. offset: to start at. committed: what the group has
+    committed, 0 where nothing; it is less where what lay between was deleted. taken: what became of
+    the messages before.
+    """
+
+    first: int
+    offset: int
+    committed: int
+    taken: IntakeCounts
+
+
+async def committed_start(context: WorkerContext, partition: TopicPartition) -> CommittedStart:
+    """Look where a partition starts. Raises KafkaError."""
     found = (await context.offsets.committed([partition])).get(partition)
     first = await context.shared_reader.first(partition)
     if found is None:
-        return first, first, IntakeCounts()
-    return first, clamp_to_log_start(partition, found.offset, first), found.taken
+        return CommittedStart(first, first, 0, IntakeCounts())
+    start = clamp_to_log_start(partition, found.offset, first)
+    return CommittedStart(first, start, found.offset, found.taken)
 
 
 def clamp_to_log_start(partition: TopicPartition, offset: int, first: int) -> int:

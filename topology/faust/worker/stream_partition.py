@@ -41,7 +41,7 @@ from topology.faust.worker.start_offset import clamp_to_log_start, committed_sta
 from topology.faust.worker.watermark import Watermark
 from topology.faust.worker.writer import Writer
 from topology.model.counts import left_behind
-from topology.model.ending import wait_for_stop
+from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.partition_table import PartitionTable
 from topology.sequencer.memory_budget import Budget
 
@@ -64,6 +64,9 @@ class StreamPartition(Partition):
         has_workers = any(view.work is not None for view in self._views)
         self._atomic = has_workers or context.settings.guarantee == "exactly_once"
         self._leaving: set[asyncio.Task[None]] = set()
+        """Views that were halted and leave the others."""
+        self._ending: set[asyncio.Task[None]] = set()
+        """Runners whose views have joined the others."""
         self._open: dict[str, PartitionView] = {}
 
     async def open(self) -> list[Runner]:
@@ -75,7 +78,7 @@ class StreamPartition(Partition):
         try:
             await writers[0].start()
             tables = await context.tables.restore(self._views, self.source.partition)
-            first, start, taken = await committed_start(context, self.source)
+            first, start, committed, taken = await committed_start(context, self.source)
             runners, rest = [], dict(tables)
             for view in self._views:
                 table = tables[view.name]
@@ -96,7 +99,7 @@ class StreamPartition(Partition):
                     await self._save_waits([view], {view.name: table}, writer, first)
                     runners.append(await self._standalone(view, table, position, writer))
             await self._save_waits(self._views, rest, writers[0], first)
-            runners.insert(0, self._main(rest, start, taken, writers[0]))
+            runners.insert(0, self._main(rest, start, committed, taken, writers[0]))
         except BaseException:
             await asyncio.gather(*(wait_for_stop(writer.stop()) for writer in writers))
             raise
@@ -149,7 +152,12 @@ class StreamPartition(Partition):
         return position
 
     def _main(
-        self, tables: Mapping[str, Any], start: int, taken: IntakeCounts, writer: Writer
+        self,
+        tables: Mapping[str, Any],
+        start: int,
+        committed: int,
+        taken: IntakeCounts,
+        writer: Writer,
     ) -> Runner:
         task = self._task(tables, start, taken, apart=False)
         step = self._step(task, self._halted)
@@ -159,7 +167,7 @@ class StreamPartition(Partition):
         refusals = context.refusals(self.source)
         return Runner(
             self.source, step, writer, context.shared_reader, start, refusals=refusals,
-            batch=context.settings.batch,
+            batch=context.settings.batch, committed=committed,
         )  # fmt: skip
 
     async def _standalone(self, view: View, table: Any, start: int, writer: Writer) -> Runner:
@@ -218,7 +226,8 @@ class StreamPartition(Partition):
 
     def _halted(self, view: PartitionView) -> None:
         """A view was halted: it waits apart, at its own position."""
-        self._in_background(self._leave(view))
+        if not self.stopping and self._again is None:
+            _in_background(self._leave(view), self._leaving)
 
     async def _leave(self, view: PartitionView) -> None:
         writer = self._writer(view.name)
@@ -228,12 +237,11 @@ class StreamPartition(Partition):
             assert start is not None
             task = self._task({}, start, None, apart=True)
             runner = await self._run_standalone(task, view, start, writer)
-        except Exception as error:
+        except BaseException as error:
             await wait_for_stop(writer.stop())
+            if not isinstance(error, Exception):
+                raise
             self.failed(error)
-            return
-        if self.stopping:
-            await runner.stop(0)
         else:
             self.run(runner)
 
@@ -245,13 +253,8 @@ class StreamPartition(Partition):
         if not main.loop.join(JoiningView(view, runner.loop.position)):
             return False
         logger.info("view %s reads %s with the others again", view.name, self.source)
-        self._in_background(runner.stop(0))
+        _in_background(runner.stop(0), self._ending)
         return True
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
 
     async def recover(self, error: TableError) -> None:
         # A table without room, or whose server is away, is right, only behind the changelog, and
@@ -264,6 +267,8 @@ class StreamPartition(Partition):
             await recover(view.name, self.source.partition)
 
     async def _close(self, grace: float) -> None:
+        # Whoever opens it next starts a view that leaves the others by itself, from its row.
+        await end_tasks(*self._leaving)
         await super()._close(grace)
         await asyncio.gather(*(view.rebuilds.stop() for view in self._open.values()))
 
@@ -271,8 +276,14 @@ class StreamPartition(Partition):
         await super().stop(grace)
         for view in self._open.values():
             view.side_inputs.stop()
-        if self._leaving:
-            await asyncio.wait(self._leaving)
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+
+def _in_background(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
 def shared_views(views: Iterable[View]) -> list[View]:

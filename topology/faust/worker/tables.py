@@ -121,6 +121,8 @@ class Tables:
             return
         self.restoring[changelog] = table, end
         began, told, rows = time.monotonic(), time.monotonic(), 0
+        # One that is caught up is in step at the end only; whoever goes on goes by what it said.
+        stamp = [in_step_row(now)] if offset is None else []
         async for records in read_range(consumer, changelog, start, end):
             if moved and offset is not None and written_too_late(noted, latest(records), kept):
                 await self._behind_deletions(table, changelog, kept)
@@ -128,7 +130,7 @@ class Tables:
                 return
             if records:
                 read = [(r.key, r.value) for r in records if not self._foreign(r)]
-                await write(table, [*read, in_step_row(now)], records[-1].offset + 1)
+                await write(table, [*read, *stamp], records[-1].offset + 1)
                 rows += len(records)
             if time.monotonic() - told > 5:
                 told = time.monotonic()

@@ -82,5 +82,5 @@ class TrailLog:
             if data is not None:
                 text = orjson.dumps(data, default=str).decode()
                 logger.info("trail %s", printable(text, LONGEST))
-        except Exception:  # of the user's function
+        except BaseException:  # of the user's function
             self.dropped += 1

@@ -54,7 +54,7 @@ class FunctionKeys(KeyModule):
                 given = dict(function(message))
             except Malformed:
                 raise
-            except Exception as error:
+            except BaseException as error:
                 reason = printable(described(error), 300)
                 raise Malformed(f"the introspection module failed: {reason}") from error
             if len(given) > MOST_KEYS:

@@ -107,7 +107,7 @@ class _ObeyingStep(StreamStep):
         unit = super().last_unit()
         for apart in self._runner.apart.values():
             for view in apart.views.values():
-                view.task.state.save_waits(unit)
+                view.task.state.save(unit)
         return unit
 
     async def next_command_unit(self) -> CommitUnit | None:

@@ -114,6 +114,9 @@ class LoopPorts:
     def log_truncated(self, position: int, first: int) -> None:
         raise AssertionError(f"{self._runner.name} was at {position} and is at {first}")
 
+    async def jumped(self, position: int, first: int) -> None:
+        """Nothing is deleted before it is read."""
+
 
 class ShownHistories:
     """Histories of a view's streams, read at once from what shows."""

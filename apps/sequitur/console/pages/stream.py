@@ -77,7 +77,7 @@ def _card(site: Site, account: Account) -> None:
                 with ui.element("dd"):
                     ui.label("\n".join(_line(each) for each in lines)).classes("mono")
     with ui.row():
-        for action in actions(account, counts=view.ordering.counts):
+        for action in actions(account):
             button(site, action)
     ui.label(f"as of {at(account.context.now)}")
 
@@ -88,13 +88,13 @@ def _line(text: str) -> str:
     return "\n  ".join(lines)
 
 
-def actions(account: Account, *, counts: bool) -> Iterator[Action]:
-    """What may help the stream. counts: whether the view's order says what is missing."""
+def actions(account: Account) -> Iterator[Action]:
+    """What may help the stream; nothing is given up that is there, or that may still come."""
     view, stream, place = account.view, account.stream, account.place
     if account.situation in ("parked", "retrying"):
         yield operations.redrive(view, stream)
         yield operations.unpark(view, stream)
-    elif account.situation == "waiting" and counts and place.missing:
+    elif account.helps("skip"):
         gap = place.missing[0]
         yield operations.skip(view, stream, gap.last, force=gap.count != 1)
     if account.passed.ahead or account.passed.lost:

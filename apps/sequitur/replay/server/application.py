@@ -9,7 +9,6 @@ import asyncio
 import hmac
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from ipaddress import ip_address
 from typing import Any
 
 import orjson
@@ -17,7 +16,6 @@ from aiohttp import web
 from aiokafka.errors import KafkaError
 from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import DataError, SQLAlchemyError
-from yarl import URL
 
 from sequitur.alerts.config import first_of
 from sequitur.inbox.connections import LINE, Limits, bounded
@@ -26,6 +24,7 @@ from stores.db.urls import said
 from stores.replay.errors import Busy, ReplayError, UnknownReplay, WrongState
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
+from topology.monitoring.same_origin import same_origin
 
 logger = logging.getLogger(__name__)
 BODY_BYTES = 1 << 20
@@ -60,7 +59,7 @@ def application(
         except WrongState as error:
             return _problem(409, str(error))
         except Busy as error:
-            return _problem(503, f"{error}; try again")
+            return _problem(503, str(error))
         except (ReplayError, DeclarationError) as error:
             return _problem(400, str(error))
         except DataError:
@@ -83,8 +82,9 @@ def application(
             return
         if not open_reading or (request.method, path) in changing:
             raise web.HTTPUnauthorized(text="send the header Authorization: Bearer and the token")
-        if not is_loopback(URL(f"http://{request.host}").host or ""):
-            raise web.HTTPForbidden(text="send the token, or ask by the host 127.0.0.1")
+        reason = same_origin(request.host, request.headers.get("Origin"), local=True)
+        if reason is not None:
+            raise web.HTTPForbidden(text=f"{reason}; send the token")
 
     def made(route: Route) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -106,14 +106,6 @@ def application(
     for route in routes:
         app.router.add_route(route.method, route.path, made(route))
     return app
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host's name or address is this machine's own."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def _read(request: web.Request, model: type[BaseModel], seconds: float) -> BaseModel:

@@ -27,6 +27,7 @@ from stores.replay.replay_tables import Replay
 from stores.replay.replays import FASTEST, ReplayRequest, Replays
 from topology.model.collector import collect_seldom
 from topology.model.printable import printable
+from topology.monitoring.same_origin import loopback
 
 TOKEN = "SEQUITUR_REPLAY_TOKEN"
 """The variable that has the token of who may change something."""
@@ -59,7 +60,6 @@ def serve(file: Path, kafka_properties: Path | None, metrics: str | None) -> int
 
     def run(found: ReplayFile) -> int:
         # What they import is not needed by any other command.
-        from sequitur.replay.server.application import is_loopback
         from sequitur.replay.server.application import serve as serve_http
         from sequitur.replay.server.control_topic import ControlTopic
         from sequitur.replay.server.pages import ServerPages
@@ -78,8 +78,9 @@ def serve(file: Path, kafka_properties: Path | None, metrics: str | None) -> int
         topics = RecoveryTopics(kafka)
         router: Any = None
         if server.router is not None:  # by its name: routers know of replays, not the other way
-            way = import_module("sequitur.route.replay_way").RouterWay
-            router = way(found.folder / server.router)
+            routing = import_module("sequitur.route.replay_way")
+            endpoints = partial(routing.registered, kafka)
+            router = routing.RouterWay(found.folder / server.router, endpoints)
         applications = {name: each.topics for name, each in found.application.items()}
         service = Service(recoveries, topics, applications, router, server.query_seconds)
         routes = service.routes()
@@ -87,8 +88,8 @@ def serve(file: Path, kafka_properties: Path | None, metrics: str | None) -> int
         holder = f"{socket.gethostname()}/{os.getpid()}"
         outbound, lease = partial(KafkaOutbound, kafka, ROUTER), found.replay.lease
         work = ReplayWork(recoveries, topics, outbound, ways, holder, lease=lease)
-        reading = server.reading or ("open" if is_loopback(server.host) else "token")
-        if reading == "open" and not is_loopback(server.host):
+        reading = server.reading or ("open" if loopback(server.host) else "token")
+        if reading == "open" and not loopback(server.host):
             raise ReplayError('[server] reading = "open" is for loopback alone; leave it out')
 
         collect_seldom()
@@ -105,6 +106,8 @@ def serve(file: Path, kafka_properties: Path | None, metrics: str | None) -> int
                 control = ControlTopic(service, kafka, server.requests)
                 working.append(asyncio.create_task(control.run(stopped)))
                 requests = control.counts
+            for each in working:  # without one of them the server would only seem to work
+                each.add_done_callback(lambda _: stopped.set())
             try:
                 async with ServerPages(recoveries, service, kafka, requests).at(metrics):
                     await serve_http(routes, secret, *where, stopped, open_reading=opened)

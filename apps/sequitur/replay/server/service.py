@@ -3,7 +3,8 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
@@ -28,7 +29,9 @@ _AS = "Ask for a recovery by an id of your own, 12 of 0-9a-f; what is known stay
 class RouterRules(Protocol):
     """The rules of now; see `sequitur.route.replay_way`."""
 
-    def of_sources(self, query: Query, captured: Collection[str]) -> Query: ...
+    def of_sources(
+        self, query: Query, captured: Collection[str], wanted: Iterable[str]
+    ) -> Query: ...
 
 
 class Service:
@@ -55,6 +58,7 @@ class Service:
         self._replays = Replays(self._log)
         self._applications = applications
         self._querying = asyncio.Semaphore(_AT_ONCE)
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "queries")
         self.took: Callable[[float], None] = lambda seconds: None
         """Is told of the time of each query."""
 
@@ -236,7 +240,7 @@ class Service:
         if by_rules:
             if self._router is None:
                 raise ReplayError("the server has no rules: name a router in its file, [server]")
-            query = self._router.of_sources(query, self._log.topics())
+            query = self._router.of_sources(query, self._log.topics(), topics)
         positions = {
             topic: {int(number): at for number, at in parts.items() if number.isdecimal()}
             for topic, parts in asked.positions.items()
@@ -251,10 +255,11 @@ class Service:
             async with asyncio.timeout(_WAIT):
                 await self._querying.acquire()
         except TimeoutError:
-            raise Busy(f"{_AT_ONCE} queries have been under way for {_WAIT:.0f} s") from None
+            what = f"{_AT_ONCE} queries have been under way for {_WAIT:.0f} s; try again"
+            raise Busy(what) from None
         begun = time.monotonic()
         try:
-            return await asyncio.to_thread(work)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self.took(time.monotonic() - begun)
             self._querying.release()

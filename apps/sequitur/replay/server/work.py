@@ -4,13 +4,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.urls import said
-from stores.replay.errors import ReplayError, UnknownReplay
+from stores.replay.errors import Busy, ReplayError, UnknownReplay
 from stores.replay.recoveries import Recoveries, Recovery
 from stores.replay.recovery_topics import RecoveryTopics
 from stores.replay.replay_state import ReplayAction, ReplayState
@@ -24,6 +25,8 @@ from topology.model.printable import printable
 logger = logging.getLogger(__name__)
 MOST = 8
 """Replays that one server runs at a time; others wait."""
+_COUNTS = 4
+"""Recoveries that the database counts at a time; others wait."""
 _FAULT, _FAULTS, _LONGEST = 15.0, 3, 60.0
 _PATIENCE = 2.0
 """Seconds between two looks at a recovery that waits, or could not be looked after."""
@@ -59,6 +62,9 @@ class ReplayWork:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._faults: dict[str, int] = {}
         self._caring: dict[str, asyncio.Task[None]] = {}
+        # A count ends when the database is done with it, whoever waits for it.
+        self._counts = ThreadPoolExecutor(_COUNTS, "recoveries")
+        self._counting: dict[str, Future[None]] = {}
         self._at_once = asyncio.Semaphore(MOST)
         self._not_before: dict[str, float] = {}
 
@@ -71,10 +77,13 @@ class ReplayWork:
                     self._begin(await asyncio.to_thread(self._recoveries.replays.running))
                 except SQLAlchemyError as error:
                     logger.warning("replays: %s", said(error))
+                except Exception:
+                    logger.exception("replays: a fault of Sequitur's")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), self._look)
         finally:
             await end_tasks(caring, *self._running.values())
+            self._counts.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, ids: list[str]) -> None:
         self._running = {id: task for id, task in self._running.items() if not task.done()}
@@ -123,12 +132,17 @@ class ReplayWork:
                     self._caring = {
                         id: task for id, task in self._caring.items() if not task.done()
                     }
+                    self._counting = {
+                        id: count for id, count in self._counting.items() if not count.done()
+                    }
                     for recovery, expired in found:
-                        if recovery.id not in self._caring:
+                        if recovery.id not in {*self._caring, *self._counting}:
                             caring = self._try(recovery, expired)
                             self._caring[recovery.id] = asyncio.create_task(caring)
                 except SQLAlchemyError as error:
                     logger.warning("recoveries: %s", said(error))
+                except Exception:
+                    logger.exception("recoveries: a fault of Sequitur's")
                 await asyncio.sleep(self._look)
         finally:
             await end_tasks(*self._caring.values())
@@ -141,7 +155,7 @@ class ReplayWork:
             async with self._at_once, asyncio.timeout(_LONGEST):
                 await self._care_for(recovery, expired)
             return
-        except (KafkaError, SQLAlchemyError, TimeoutError) as error:
+        except (KafkaError, SQLAlchemyError, TimeoutError, Busy) as error:
             logger.warning("recovery %s is tried again: %s", recovery.id, said(error))
         except Exception:
             logger.exception("recovery %s: a fault of Sequitur's", recovery.id)
@@ -169,7 +183,11 @@ class ReplayWork:
             return
         await self._topics.make(recovery)
         try:
-            await asyncio.to_thread(recoveries.begin, recovery, lost)
+            count = self._counts.submit(recoveries.begin, recovery, lost)
+            self._counting[id] = count
+            await asyncio.wrap_future(count)
+        except Busy:
+            raise
         except ReplayError as error:
             reason = printable(error, 350)
             logger.warning("recovery %s is closed: %s", id, reason)

@@ -10,9 +10,9 @@ from sequitur.console.access import (
     TOKEN,
     Access,
     AccessError,
-    same_origin,
     token_of,
 )
+from topology.monitoring.same_origin import same_origin
 
 GOOD = "0123456789abcdef"
 

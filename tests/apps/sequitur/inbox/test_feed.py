@@ -1,19 +1,25 @@
 """What a feed makes of records."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from sequitur.inbox.feed import Feed
 from sequitur.inbox.interpret import inspected, interpreted, output_records, relayed
 from sequitur.relay.records import headers_of
 from stores.db.engines import open_engine
+from stores.inbox.commands import counts
 from stores.inbox.inbox import Inbox
 from stores.message import Message
+from tests.apps.sequitur.relay.parts import until
+from tests.conftest import BrokerAddress
 from tests.contracts.inbox.parts import done, make_table, write
 from topology.inspectors import Headers
 from topology.inspectors.fields import key
@@ -52,6 +58,29 @@ def test_a_message_of_any_kind_or_none_comes_through_kafka(kind: str | None) -> 
         message = interpret(record(captured.content, headers_of(captured)))
         assert message is not None
         assert (message.stream, message.sequence, message.kind) == ("A-17", 3, kind)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    ["s" * 1000, "6B29FC40-CA47-1067-B31D-00DD010662DA", "{6b29fc40-ca47-1067-b31d-00dd010662da}"],
+)
+def test_a_relay_s_stream_is_the_key_as_it_is(stream: str) -> None:
+    captured = Message("orders", stream, 3, None, b"body")
+    message = relayed("orders")(record(b"body", headers_of(captured), stream.encode()))
+    assert message is not None
+    assert message.stream == stream
+
+
+def test_a_relay_s_record_without_a_stream_or_sequence_is_malformed() -> None:
+    headers = [("sequitur-sequence", b"3")]
+    for of, said, reason in (
+        (None, headers, "no key"),
+        (b"\xff", headers, "not UTF-8"),
+        (b"a", [], "no header 'sequitur-sequence'"),
+        (b"a", [("sequitur-sequence", None)], "null"),
+    ):
+        with pytest.raises(Malformed, match=reason):
+            relayed("orders")(record(b"", said, of))
 
 
 class Untold(Exception):
@@ -150,6 +179,77 @@ def test_an_inbox_is_the_sink_of_an_output_topic(tmp_path: Path) -> None:
     assert receive((1, 1), (0, 10), (1, 3)) == 2
     assert done(engine) == ["a2", "a5", "a9"]
     engine.dispose()
+
+
+class _Consumer:
+    """Of partitions that begin where it is told."""
+
+    def __init__(self, *begin: int) -> None:
+        self.begin = {TopicPartition("orders", n): at for n, at in enumerate(begin)}
+        self.sought: dict[int, int] = {}
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        assert partitions == list(self.begin)
+
+    async def beginning_offsets(self, _: object) -> dict[TopicPartition, int]:
+        return self.begin
+
+    def seek(self, at: TopicPartition, offset: int) -> None:
+        self.sought[at.partition] = offset
+
+
+async def test_what_is_deleted_of_a_partition_that_was_added_is_told_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    inbox = Inbox(open_engine(f"sqlite:///{tmp_path}/inbox.db"))
+    feed = Feed(inbox, {"orders": relayed("orders")}, {})
+    consumer = _Consumer(7, 0)
+
+    async def partitions(_: Feed) -> list[TopicPartition]:
+        return list(consumer.begin)
+
+    monkeypatch.setattr(Feed, "_partitions", partitions)
+    assert await feed._assign(consumer) == consumer.begin
+    assert inbox.offsets() == {("orders", 0): 7, ("orders", 1): 0}
+    assert caplog.messages == [], "it begins where the topic does"
+    consumer = _Consumer(7, 0, 0, 4)
+    for _ in range(2):
+        await feed._assign(consumer)
+        assert consumer.sought == {0: 7, 1: 0, 2: 0, 3: 4}
+    (told,) = caplog.messages
+    assert "orders/3 is at offset 0, but the topic begins at 4" in told
+
+
+@pytest.mark.integration
+async def test_a_partition_that_is_added_while_it_runs_is_read_from_its_first_message(
+    broker: BrokerAddress,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sequitur.inbox.feed.LOOK", 300)
+    kafka = {"bootstrap_servers": broker.address}
+    inbox = Inbox(open_engine(f"sqlite:///{tmp_path}/inbox.db"))
+    name, stopped = topic("orders", 1), asyncio.Event()
+    feed = Feed(inbox, {name: relayed(name)}, kafka)
+    running = asyncio.create_task(feed.run(stopped))
+    try:
+        await feed.ready.wait()
+        admin = AIOKafkaAdminClient(**kafka)
+        await admin.start()
+        await admin.create_partitions({name: NewPartitions(2)})
+        await admin.close()
+        async with AIOKafkaProducer(**kafka) as producer:
+            said = [("sequitur-sequence", b"1")]
+            while len(await producer.partitions_for(name)) < 2:
+                await producer.client.force_metadata_update()
+            for n in range(2):
+                await producer.send_and_wait(name, b"x", b"%d" % n, n, headers=said)
+        await until(lambda: counts(inbox).messages == 2)
+    finally:
+        stopped.set()
+        await running
+    assert inbox.offsets() == {(name, 0): 1, (name, 1): 1}
 
 
 def test_the_gaps_behind_the_first_hundred_are_asked_for_as_well(tmp_path: Path) -> None:

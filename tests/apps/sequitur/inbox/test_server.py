@@ -5,7 +5,9 @@ import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import orjson
 import pytest
 
@@ -15,6 +17,7 @@ from sequitur.local.ports import HOST, free_port
 from sequitur.relay.wire import decode
 from stores.db.engines import open_engine
 from stores.inbox.inbox import Inbox
+from stores.message import Message
 
 TOKEN = "a-token-for-tests-0123456789"
 
@@ -89,6 +92,21 @@ async def test_connections_beyond_the_limit_are_closed(inbox: Inbox) -> None:
             good, writer = await served(port)
             writer.close()
         kept.pop().close()
+
+
+async def test_the_gaps_behind_the_first_hundred_are_named_as_well(inbox: Inbox) -> None:
+    streams = [f"s{number:03}" for number in range(250)]
+    inbox.receive([Message("orders", stream, 2, None, b"x") for stream in streams])
+    named: list[list[str]] = []
+    asking: dict[str, Any] = {
+        "json": {"messages": []},
+        "headers": {"Authorization": f"Bearer {TOKEN}"},
+    }
+    async with serving(inbox, Limits()) as port, aiohttp.ClientSession() as session:
+        for _ in range(4):
+            async with session.post(f"http://{HOST}:{port}/messages", **asking) as response:
+                named.append([stream for _, stream, *_ in (await response.json())["missing"]])
+    assert named == [streams[:100], streams[100:200], streams[200:], streams[:100]]
 
 
 def test_void_ranges_are_counted_before_they_are_expanded() -> None:

@@ -1,5 +1,6 @@
 """What a materializer does when another version of its topology lies there, without Spark."""
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,12 +27,14 @@ REFUSED = FIRST._replace(tables=[replace(BOARD, columns={"total": str})])
 class Deploying:
     """As much of a `Deployed` as is looked at; says what it is given, look by look."""
 
-    def __init__(self, *versions: Outputs | str | None) -> None:
+    def __init__(self, *versions: Outputs | str | Callable[[], None] | None) -> None:
         self.outputs, self.read = FIRST, True
         self._versions = list(versions)
 
     def look(self) -> bool:
         version = self._versions.pop(0)
+        if callable(version):
+            version = version()
         self.read = not isinstance(version, str)
         if isinstance(version, str):
             raise DeclarationError(version)
@@ -98,6 +101,23 @@ def test_what_the_store_refuses_is_a_problem_until_it_is_another_version(
     assert problems[0] is None
     assert "declared with (total str)" in str(problems[1])
     assert "going on as before" in str(problems[1])
+    assert report.problem is None
+
+
+def test_what_the_store_refused_is_tried_again(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As after a rebuild, by which its tables are others."""
+
+    def replaced() -> None:
+        with sqlite3.connect(tmp_path / "read.db") as database:
+            database.execute("DROP TABLE board")
+
+    monkeypatch.setattr(materializing_on, "AGAIN_SECONDS", 0)
+    more = REFUSED._replace(topics=MORE.topics)
+    queries, problems, report = run(more, None, replaced, None, None)
+    assert queries == [FIRST.topics, FIRST.topics, MORE.topics]
+    assert [problem is None for problem in problems] == [True, False, False, False, True]
     assert report.problem is None
 
 

@@ -42,7 +42,7 @@ def test_it_ends_with_bad_news(
     plan = Plan(job.request, Snapshot(0, {}, {}, {}, {}))
     with open_sink(url, [TABLE]) as live, open_sink(url, [TABLE], shadow="new") as shadow:
         shadow.apply([("shop.v", 0, 0, record(n))])
-        switched = job.finish(plan, live, shadow, lambda: None, {})
+        switched = job.finish(plan, live, shadow, lambda: None)
     assert (job.dead, switched) == (wanted, switch == "yes")
     assert status(job, switched) == wanted
 

@@ -298,6 +298,53 @@ async def test_a_damaged_row_holds_back_its_stream_alone(engine: Engine) -> None
     assert in_order(link.taken) == {("orders", "a"): [1, 2], ("orders", "c"): [1, 2, 3, 4, 5]}
 
 
+@pytest.mark.parametrize(
+    ("remedy", "sent"),
+    [
+        ("UPDATE sequitur_messages SET headers = NULL WHERE sequence = 1", [1, 2, 3]),
+        ("UPDATE sequitur_messages SET headers = NULL, stream = 'b' WHERE sequence = 1", [2, 3]),
+        ("void", [2, 3]),
+    ],
+)
+async def test_a_damaged_row_holds_back_its_stream_until_it_is_repaired_or_void(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, remedy: str, sent: list[int]
+) -> None:
+    monkeypatch.setattr(Outstanding.__init__, "__defaults__", (0.01, 0.05, 1_000, 1 << 20))
+    append(engine, "orders", range(3), "a")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE sequitur_messages SET headers = '{' WHERE sequence = 1"))
+    link = Refusing()
+    relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"))
+    async with running(relay):
+        await until(lambda: relay.term is not None and len(relay.term.outstanding) == 3)
+        with engine.begin() as connection:
+            if remedy == "void":
+                MessageLog().declare_void(connection, "orders", "a", 1, 1, "spoilt")
+            else:
+                connection.execute(text(remedy))
+        await until(lambda: relay.moved.deleted == (2 if remedy == "void" else 3))
+    assert in_order(link.taken)["orders", "a"] == sent
+
+
+async def test_what_is_void_is_not_sent_once_its_stream_is_taken(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Outstanding.__init__, "__defaults__", (0.01, 0.05, 1_000, 1 << 20))
+    append(engine, "orders", range(2), "a")
+    link = Refusing()
+    link.streams = {"a"}
+    relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"))
+    async with running(relay):
+        await until(lambda: link.calls > 0)
+        with engine.begin() as connection:
+            MessageLog().declare_void(connection, "orders", "a", 1, 1, "too large")
+        calls = link.calls
+        await until(lambda: link.calls > calls + 2)
+        link.streams = set()
+        await until(lambda: relay.moved.deleted == 1)
+    assert [each.sequence for each in link.taken] == [2]
+
+
 # -- what waits, with every order of refusals
 
 

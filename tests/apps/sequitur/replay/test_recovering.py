@@ -39,7 +39,7 @@ class Rules:
     def __init__(self, source: str, target: str) -> None:
         self.source, self.target = source, target
 
-    def of_sources(self, query: Query, captured: Any) -> Query:
+    def of_sources(self, query: Query, captured: Any, wanted: Any) -> Query:
         return Query(topics=(self.source,))
 
     def __call__(self, replay: Any, message: CapturedMessage) -> list[OutboundMessage]:

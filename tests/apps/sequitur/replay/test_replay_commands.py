@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sequitur.cli.main import main
+from sequitur.local.ports import free_port
 from sequitur.replay.replay_file import read_replay_file
+from sequitur.replay.server.work import ReplayWork
+from stores.replay.retention_timer import RetentionTimer
 from tests.apps.sequitur.replay.test_queries import file, filled, said
 
 __all__ = ["file", "filled"]
@@ -62,3 +66,19 @@ def test_a_server_that_anybody_could_use_does_not_start(
     monkeypatch.setenv("SEQUITUR_REPLAY_TOKEN", token)
     assert main(["replay", "serve", str(file)]) == 2
     assert why in caplog.text
+
+
+@pytest.mark.parametrize("part", [ReplayWork, RetentionTimer])
+def test_a_server_one_of_whose_parts_ended_ends_too(
+    file: Path, part: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(*_: Any) -> None:
+        raise RuntimeError("planted")
+
+    text = file.read_text().replace("[replay]\n", '[replay]\nkeep = "1d"\n')
+    file.write_text(f"{text}\n[server]\nport = {free_port()}\n")
+    monkeypatch.setenv("SEQUITUR_REPLAY_TOKEN", "a" * 16)
+    monkeypatch.setenv("SEQUITUR_BROKER", "127.0.0.1:1")
+    monkeypatch.setattr(part, "run", run)
+    with pytest.raises(RuntimeError, match="planted"):
+        main(["replay", "serve", str(file)])

@@ -3,8 +3,10 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from threading import Event
@@ -19,7 +21,9 @@ from sequitur.local.ports import HOST, free_port
 from sequitur.replay.server.application import application, serve
 from sequitur.replay.server.service import Service
 from sequitur.replay.server.work import ReplayWork
-from sequitur.route.replay_way import RouterWay
+from sequitur.route.loading import load_rules
+from sequitur.route.replay_way import RouterWay, registered
+from sequitur.route.unit_routing import UnitRouting
 from stores.db.engines import open_engine
 from stores.replay import CapturedMessage, Query, ReplayLog
 from stores.replay.errors import ReplayError
@@ -28,10 +32,12 @@ from stores.replay.recovering.replay_server import ReplayServer
 from stores.replay.recovery_topics import RecoveryTopics
 from stores.replay.replays import ReplayRequest, Replays
 from stores.replay.retention import Hole
-from stores.segments import OutboundBatch
+from stores.segments import InboundMessage, OutboundBatch
+from stores.segments.identity import identify, numbered
 from tests.apps.sequitur.replay.described import DescribedClient, problems
 from tests.stores.replay.sample import FIELDS, messages
 from tests.stores.replay.test_replaying import Broker
+from topology.routing import Endpoint
 
 TOKEN = "a-token-for-tests-0123456789"
 WHO = {"actor": "ann", "reason": "a test"}
@@ -118,7 +124,14 @@ async def serving(
     recoveries = Recoveries(Replays(log))
     recoveries.create()
     topics = Topics(
-        broker, {"moves": {0: 241, 1: 221, 2: 231}, "gates": {0: 5}, "new": {0: 0}, "in": {0: 99}}
+        broker,
+        {
+            "moves": {0: 241, 1: 221, 2: 231},
+            "gates": {0: 5},
+            "gates.screen": {0: 0},
+            "new": {0: 0},
+            "in": {0: 99},
+        },
     )
     service = Service(recoveries, topics, {"board": ["moves"]}, router, query_seconds)
     routes = service.routes()
@@ -303,6 +316,56 @@ async def test_a_recovery_that_cannot_be_looked_after_holds_up_no_other(log: Rep
         await until(lambda: call("recovery", id=id), "done")
 
 
+async def test_a_fault_in_looking_after_recoveries_or_replays_ends_neither(
+    log: ReplayLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for kind, name in ((Recoveries, "open"), (Replays, "running")):
+        asks, left = getattr(kind, name), [2]
+
+        def broken(self: Any, asks: Any = asks, left: list[int] = left) -> Any:
+            left[0] -= 1
+            if left[0] >= 0:
+                raise RuntimeError("planted")
+            return asks(self)
+
+        monkeypatch.setattr(kind, name, broken)
+    async with serving(log) as server:
+        call = server.client.call
+        id = (await call("recover", {"topics": ["moves"], **WHO}))["id"]
+        await until(lambda: call("recovery", id=id), "done")
+    for each in ("recoveries", "replays"):
+        assert caplog.text.count(f"{each}: a fault of Sequitur's") == 2
+
+
+async def test_what_is_soon_over_ends_no_replay_and_no_recovery(
+    log: ReplayLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stores.replay.replays.MOST_OPEN", 1)
+    async with serving(log) as server:
+        call, left = server.client.call, [0]
+        asked = {"query": QUERY, "to": {"*": "again"}, **WHO}
+        replay = (await call("preview", asked))["id"]
+        error = (await call("preview", asked, status=503))["error"]
+        assert error == "1 replays have not ended: cancel some"
+
+        @sql_event.listens_for(log.engine, "before_cursor_execute")
+        def take(_: Any, __: Any, statement: str, *___: Any) -> None:
+            if left[0] and "FROM sequitur_replay_1" in statement:
+                left[0] -= 1
+                gone = Exception("no such table: sequitur_replay_1")
+                raise OperationalError(statement, {}, gone)
+
+        left[0] = 1
+        await call("start", WHO, id=replay)
+        await until(lambda: call("replay", id=replay), "done")
+        await call("preview", asked)
+        wanted = {"topics": ["moves"], "query": {"sequences": [0, 9]}, **WHO}
+        left[0] = 1
+        id = (await call("recover", wanted))["id"]
+        await until(lambda: call("recovery", id=id), "done")
+        assert left == [0]
+
+
 async def test_a_recovery_that_nobody_closes_ends_by_itself(log: ReplayLog) -> None:
     async with serving(log) as server:
         call = server.client.call
@@ -338,6 +401,50 @@ async def test_slow_queries_stop_nothing_else(
         finally:
             slow.set()
         assert await counting == {"messages": 7, "through": 7, "gone": []}
+
+
+@pytest.mark.parametrize("what", ["recoveries", "queries", "replays"])
+async def test_counts_that_take_long_are_begun_once_and_stop_nothing_else(
+    log: ReplayLog, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr("sequitur.replay.server.work._LONGEST", 0.1)
+    monkeypatch.setattr("sequitur.replay.server.work._PATIENCE", 0.01)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    async with serving(log) as server:
+        call, slow, begun = server.client.call, Event(), list[int]()
+        asked = {"query": QUERY, "to": {"*": "again"}, **WHO}
+        replays = [(await call("preview", asked))["id"] for _ in range(3)]
+        count = ReplayLog.count
+
+        def counted(log: ReplayLog, query: Query) -> int:
+            if query.through != 0:  # else nothing is counted
+                begun.append(1)
+                assert slow.wait(60)
+            return count(log, query)
+
+        monkeypatch.setattr(ReplayLog, "count", counted)
+        waiting = list[asyncio.Task[Any]]()
+        try:
+            for n in range(3):
+                if what == "recoveries":
+                    await call("recoverAs", {"topics": ["moves"], **WHO}, id=f"{n:012}")
+                elif what == "queries":
+                    waiting.append(asyncio.create_task(call("count", {"query": QUERY})))
+                else:
+                    await call("start", WHO, id=replays[n])
+            while len(begun) < 3:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.5)
+            assert (await call("log"))["end"] == 25
+            assert len(begun) == 3
+        finally:
+            slow.set()
+        assert [each["messages"] for each in await asyncio.gather(*waiting)] == [20] * len(waiting)
+        for n in range(3):
+            if what == "recoveries":
+                await until(partial(call, "recovery", id=f"{n:012}"), "done")
+            elif what == "replays":
+                await until(partial(call, "replay", id=replays[n]), "done")
 
 
 async def test_a_query_that_takes_too_long_ends_and_its_error_says_what_to_do(
@@ -408,7 +515,7 @@ async def test_through_the_router_the_requester_alone_gets_what_the_rules_of_now
         for n, value in enumerate(values)
     ]
     log.append("in", given, {0: 99})
-    async with serving(log, router=RouterWay(path)) as server:
+    async with serving(log, router=RouterWay(path, lambda _: ())) as server:
         call = server.client.call
         asked: dict[str, Any] = {"topics": ["gates"], "way": "router", "rules": "now", **WHO}
         id = (await call("recover", asked))["id"]
@@ -435,10 +542,46 @@ async def test_through_the_router_the_requester_alone_gets_what_the_rules_of_now
         assert error == "topic 'moves' is no source of the router; it has: in"
 
 
+async def test_through_the_router_a_registered_endpoint_gets_what_it_gets_live(
+    log: ReplayLog, tmp_path: Path
+) -> None:
+    path = tmp_path / "router.toml"
+    path.write_text(ROUTES)
+    screen = Endpoint("screen", "board")
+    rules = load_rules(path).with_endpoints(2, [screen])
+    to = {"board": ("kafka", "gates"), "moves": ("kafka", "moves")}
+    live = UnitRouting("ewr", rules, to, None)
+    message = InboundMessage("in", 0, 0, 1, b'{"to": "both"}', b"k")
+    sent = numbered(identify(message, "ewr"), live.route(message))
+    expected = {each.destination: each.id for each in sent}
+    assert expected.keys() == {"gates", "gates.screen", "moves"}
+    log.append("in", [CapturedMessage("in", 0, 0, message.value, key=b"k", site="ewr")], {0: 99})
+    async with serving(log, router=RouterWay(path, lambda _: [screen])) as server:
+        call, asked = server.client.call, {"way": "router", "rules": "now", **WHO}
+        id = (await call("recover", {"topics": ["gates.screen", "moves"], **asked}))["id"]
+        await until(lambda: call("recovery", id=id), "done")
+        got = {each.destination: each.id for each in server.broker.got if each.value}
+        assert got == {
+            f"{topic}.recovery.{id}": expected[topic] for topic in ("gates.screen", "moves")
+        }
+        error = (await call("recover", {"topics": ["new"], **asked}, status=400))["error"]
+        known = "gates, gates.screen, moves"
+        assert error == f"the router writes nothing to topic 'new', but to: {known}"
+
+
+def test_nobody_registers_with_units_of_work_without_a_control_topic(tmp_path: Path) -> None:
+    path = tmp_path / "router.toml"
+    path.write_text(f'{ROUTES}[units]\nledger = "sqlite:///ledger.db"\n')
+    assert registered({}, path) == []
+
+
 WRONG: list[tuple[str, Any, str]] = [
     ("count", {"query": {"topic": "moves"}}, "query.topic: Extra inputs"),
     ("count", {"query": {"where": [["gate", "=", 1]]}}, "there is no field 'gate'"),
     ("count", {"query": {"since": 1e300}}, "since: 1e+300 is not a time"),
+    ("count", {"query": {"where": [["delay", "=", math.inf]]}}, "numbers of at most 64 bits"),
+    ("preview", {"query": {"where": [["delay", "=", 2**70]]}, "to": {"*": "x"}, **WHO}, "64 bits"),
+    ("count", {"query": {"where": [["share", "=", "9" * 400]]}}, "'share' is a number, and"),
     ("count", {"query": {"topics": ["a\0b"]}}, "is not a list of at most 1000 texts"),
     ("count", {"query": {"offsets": {"\0": {"0": [0, 1]}}}}, "offsets: "),
     ("count", [], "should be an object"),
@@ -531,6 +674,14 @@ async def test_who_changes_something_shows_the_token(log: ReplayLog) -> None:
         # A name that a page in a browser has made lead here.
         elsewhere = {"Host": "evil.example"}
         async with server.session.get(f"{server.url}/log", headers=elsewhere) as answer:
+            assert answer.status == 403
+        for host in ("[", "a:b"):
+            async with server.session.get(f"{server.url}/log", headers={"Host": host}) as answer:
+                assert answer.status == 403, host
+        # A page of elsewhere may have a browser send this, though it reads no answer.
+        page = {"Origin": "https://evil.example", "Content-Type": "text/plain"}
+        url = f"{server.url}/queries/count"
+        async with server.session.post(url, data=b"{}", headers=page) as answer:
             assert answer.status == 403
         assert (await server.client.call("replay", id="x", status=404))["error"].startswith("there")
         assert (await server.client.call("message", id="0", status=404))["error"].startswith("th")

@@ -1,18 +1,23 @@
 """A listener carries out what it registered, once, and nothing that a message brings."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 
 from sequitur.alerts.actions import Actions
-from sequitur.route.control import Control
+from sequitur.route import listener
+from sequitur.route.control import LOG, Control
 from sequitur.route.listen_command import read_listener
 from sequitur.route.listener import Listener
 from stores.db.engines import open_engine
 from topology import DeclarationError, Record
-from topology.routing import ACTION, BROADCAST
+from topology.model.ending import end_tasks
+from topology.routing import ACTION, BROADCAST, Left, encode_control
 
 FILE = """
 name = "ear"
@@ -72,3 +77,69 @@ def test_a_file_that_means_nothing_is_refused(wrong: str, tmp_path: Path) -> Non
     file.write_text(wrong)
     with pytest.raises(DeclarationError):
         read_listener(file)
+
+
+class ControlTopic:
+    """A control topic of so many records, made so often."""
+
+    def __init__(self) -> None:
+        self.records, self.made, self.registered = 9, 1, 0
+
+
+class FakeConsumer:
+    def __init__(self, topic: ControlTopic) -> None:
+        self.topic, self.at, self.made = topic, 0, topic.made
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def assign(self, _: Any) -> None: ...
+
+    async def seek_to_beginning(self, _: Any) -> None: ...
+
+    async def end_offsets(self, places: list[Any]) -> dict[Any, int]:
+        return dict.fromkeys(places, self.topic.records)
+
+    async def getmany(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+        await asyncio.sleep(0.001)
+        if self.made != self.topic.made:  # where it was is nothing: it begins at the first one
+            self.at, self.made = 0, self.topic.made
+        value = encode_control(Left("somebody"))
+        found = [
+            SimpleNamespace(partition=LOG, offset=offset, key=None, value=value)
+            for offset in range(self.at, self.topic.records)
+        ]
+        self.at = self.topic.records
+        return {TopicPartition("c", LOG): found}
+
+
+class FakeProducer:
+    def __init__(self, topic: ControlTopic) -> None:
+        self.topic = topic
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def send_and_wait(self, _: str, value: bytes, key: bytes, partition: int) -> None:
+        self.topic.registered += partition == LOG
+
+
+async def test_a_listener_registers_again_where_the_control_topic_is_made_anew_and_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = ControlTopic()
+    monkeypatch.setattr(listener, "AIOKafkaConsumer", lambda **_: FakeConsumer(topic))
+    monkeypatch.setattr(listener, "AIOKafkaProducer", lambda **_: FakeProducer(topic))
+    monkeypatch.setattr(listener, "AGAIN", 0.0)
+    living = asyncio.create_task(made(tmp_path)._live_again(asyncio.Event()))
+    try:
+        async with asyncio.timeout(60):
+            while not topic.registered:
+                await asyncio.sleep(0.001)
+            topic.records, topic.made = 1, 2
+            while topic.registered < 2:
+                await asyncio.sleep(0.001)
+    finally:
+        await end_tasks(living)

@@ -112,3 +112,20 @@ def test_a_truth_value_and_a_number_of_sql_are_those_of_a_message(tmp_path: Path
     assert destination(tmp_path, number, b'{"k": 7}') == ("out",)
     (row,) = [(table_places._cell("m", True), "a")]  # PostgreSQL's; SQLite has none
     assert Keymap("m", [row]).entries == {"true": ("a",)}
+
+
+def test_a_table_is_the_same_in_whichever_order_a_database_returns_its_rows(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "m.db") as database:
+        database.execute("CREATE TABLE m (k, tag)")
+        database.executemany("INSERT INTO m VALUES (?, ?)", [("x", "b"), (7, "c"), ("x", "a")])
+    database.close()
+    of = f'database = "sqlite:///{tmp_path}/m.db"'
+    digests = set()
+    for order in "", "DESC":
+        rules = tmp_path / "rules.toml"
+        query = KEYMAP.format(f'query = "SELECT k, tag FROM m ORDER BY rowid {order}"\n{of}')
+        rules.write_text(RULES.replace("TABLES", query))
+        loaded = load_rules(rules)
+        digests.add(loaded.digest)
+    assert loaded.keymaps["m"].entries == {"7": ("c",), "x": ("a", "b")}
+    assert len(digests) == 1

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import aio_pika
 import orjson
@@ -28,6 +29,7 @@ from stores.outbox import MessageLog, Outbox
 from stores.segments import InboundMessage, SegmentError
 from stores.segments.transports.rabbitmq import RabbitLogin
 from tests.stores.segments.spool_transport import SpoolInbound, SpoolOutbound
+from topology.model.ending import end_tasks
 from topology.model.errors import DeclarationError, Malformed
 
 LINES = 1_000
@@ -297,6 +299,24 @@ def test_a_mistake_in_the_file_is_named(
         load_units(written(tmp_path, other, **changes))
 
 
+def test_a_day_that_looks_mistyped_is_refused_and_can_be_withdrawn(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    router = written(tmp_path, **{"lease = 1.0": "lease = 1.0\ndays = true"})
+    units = load_units(router)
+    assert units.days is not None
+    units.days.know("lines", [0])
+    with units.engine.begin() as connection:
+        units.days.reach(connection, "lines", {0: "2013-01-31"})
+    command = ["route", "end-of-day", str(router)]
+    assert main([*command, "2031-01-31"]) == 2
+    assert "more than a year behind 2013-01-31; give --force" in caplog.text
+    assert main([*command, "2013-01-31", "--withdraw"]) == 2, "it needs a reason"
+    assert main([*command, "2013-01-31", "--withdraw", "--reason", "mistyped"]) == 0
+    assert units.days.state().open is None
+    assert units.days.state().withdrawn == {"2013-01-31"}
+
+
 @pytest.mark.integration
 def test_no_secret_is_on_a_command_line_or_in_an_error(tmp_path: Path) -> None:
     (tmp_path / "rabbit.url").write_text("amqp://me:geheim@127.0.0.1:9/\n")
@@ -448,3 +468,29 @@ async def test_pages_name_what_fails_and_what_is_published(tmp_path: Path) -> No
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     units.engine.dispose()
+
+
+class FailingWork:
+    """Work that ends in something else each time, and then goes on."""
+
+    def __init__(self, *errors: BaseException) -> None:
+        self.failing: str | None = None
+        self.errors, self.goes_on = [*errors], asyncio.Event()
+
+    async def run(self, *, pause: float) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.goes_on.set()
+        await asyncio.Event().wait()
+
+
+async def test_whatever_ends_a_topic_s_work_it_begins_again_until_it_is_told_to_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sequitur.route.unit_commands.STOPPED", 0.0)
+    work: Any = FailingWork(ValueError("a fault"), SystemExit(3), asyncio.CancelledError())
+    running = asyncio.create_task(_again(work))
+    await asyncio.wait_for(work.goes_on.wait(), 60)
+    assert "CancelledError" in work.failing
+    await end_tasks(running)
+    assert running.cancelled()

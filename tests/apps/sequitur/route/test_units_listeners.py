@@ -20,6 +20,7 @@ from sequitur.local.process import spawn
 from sequitur.route import agreed_rules
 from sequitur.route.agreed_rules import AgreedRules
 from sequitur.route.loading import load_units
+from sequitur.route.replay_way import registered
 from soak.check import read
 from stores.segments import InboundMessage, SegmentError
 from tests.conftest import BrokerAddress, make_topics
@@ -227,6 +228,7 @@ def test_a_broadcast_reaches_listeners_on_each_transport_in_its_place_over_kill_
     marks.touch()
     ear.write_text(EAR.format(python=python.decode(), code=CODE.format(marks=repr(str(marks)))))
     make_topics(broker.address, NewTopic(f"{name}.left", 2, 1))
+    assert registered({}, Path(router)) == [], "no router has run"
     lines, sent = tmp_path / "lines.txt", list[int]()
 
     def send(count: int, maker: str) -> None:
@@ -251,6 +253,7 @@ def test_a_broadcast_reaches_listeners_on_each_transport_in_its_place_over_kill_
     commands.wait_until(lambda: commands.order(*far)[0] == 0)
     commands.start("listen", router, str(ear))
     commands.wait_until(lambda: "listener ear" in commands.order("status", router)[1])
+    assert {each.name for each in registered({}, Path(router))} == {"ear", "far"}
     send(50, "boeing")
     commands.wait_until(lambda: len(came("right.far")) > 10)
     consumer.kill()

@@ -218,6 +218,82 @@ class TestPostgresSink(SinkContract, ComparedContract):
             connection.execute(f'SET ROLE "{role}"')
             assert connection.execute("SELECT state FROM orders").fetchall() == [("shadow",)]
 
+    def test_whoever_may_read_a_column_may_read_it_in_the_one_that_takes_its_place(self) -> None:
+        role = f"columns_{self.url.split('?')[0][-8:]}"
+        self.apply(order(0, 1, state="live", extra=1))
+        self.run(f'CREATE ROLE "{role}"; GRANT SELECT (state, extra) ON orders TO "{role}"')
+        with self.open([ORDERS], "next") as shadow:
+            shadow.apply([order(0, 1, state="shadow")])
+        with self.open([ORDERS]) as live:
+            live.switch("next", [TOPIC])
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'SET ROLE "{role}"')
+            assert connection.execute("SELECT state FROM orders").fetchall() == [("shadow",)]
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("SELECT id FROM orders")
+
+    def test_a_table_without_row_level_security_takes_the_place_of_none_that_has_it(self) -> None:
+        self.apply(order(0, 1, state="live"))
+        self.run("ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+        with self.open([ORDERS], "next") as shadow:
+            shadow.apply([order(0, 1, state="shadow")])
+        with self.open([ORDERS]) as live:
+            with pytest.raises(StoreError, match="make the policies for 'orders__next'"):
+                live.switch("next", [TOPIC])
+            assert self.rows("orders") == {(1,): {"state": "live"}}
+            self.run("ALTER TABLE orders__next ENABLE ROW LEVEL SECURITY")
+            live.switch("next", [TOPIC])
+        assert self.rows("orders") == {(1,): {"state": "shadow"}}
+
+    @pytest.mark.parametrize("rows", [1, 60])
+    def test_a_column_that_somebody_else_makes_another_one_takes_its_values_whole(
+        self, rows: int
+    ) -> None:
+        """Also where many go by a temporary table, which was made before."""
+        self.run("CREATE TABLE sums (id BIGINT PRIMARY KEY, total NUMERIC(10, 2), day DATE)")
+        for number in range(9):  # they are called as temporary ones are, and are somebody's
+            self.run(f"CREATE TABLE _stage_{number} (a TEXT)")
+
+        def batch(at: int, total: float, day: str) -> list[OutputRecord]:
+            changes = [upsert("sums", {"id": n}, total=total, day=day) for n in range(rows)]
+            return [(TOPIC, 0, at, value("a", at + 1, *changes))]
+
+        with self.open() as sink:
+            sink.apply(batch(0, 1.25, "2026-01-01"))
+            self.run(
+                "ALTER TABLE sums ALTER total TYPE NUMERIC(12, 4);"
+                "ALTER TABLE sums ALTER day TYPE TEXT"
+            )
+            sink.apply(batch(1, 1.2345, "2026-01-01T10:00"))
+        assert self.rows("sums")[0,] == {"total": Decimal("1.2345"), "day": "2026-01-01T10:00"}
+        assert self.select("SELECT count(*) FROM pg_class WHERE relname ~ '^_stage_' "
+                           "AND relnamespace = 'public'::regnamespace") == [(9,)]  # fmt: skip
+
+    def test_what_a_trigger_refuses_is_dead_and_keys_that_are_one_to_the_database_are_not(
+        self,
+    ) -> None:
+        self.run(
+            "CREATE TABLE names (id CHAR(5) PRIMARY KEY, total BIGINT, "
+            "twice BIGINT GENERATED ALWAYS AS (total * 2) STORED);"
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN IF NEW.total = 13 THEN RAISE EXCEPTION 'never'; END IF; RETURN NEW; END $$;"
+            "CREATE TRIGGER refuse BEFORE INSERT ON names FOR EACH ROW EXECUTE FUNCTION refuse()"
+        )
+        records = [
+            (TOPIC, 0, n, value(f"s{n}", 1, upsert("names", {"id": name}, **{column: n})))
+            for n, (name, column) in enumerate(
+                [*((f"n{n}", "total") for n in range(60)), ("a", "total"), ("a ", "total"),
+                 ("b", "twice")]
+            )
+        ]  # fmt: skip
+        with self.open() as sink:
+            done = sink.apply(records)
+            assert (done.applied, done.dead) == (61, 2)
+        refused, generated = self.dead()
+        assert (refused[2], "never" in refused[3]) == (13, True)
+        assert (generated[2], "twice" in generated[3]) == (62, True)
+        assert self.rows("names")["a    ",] == {"total": 61, "twice": 122}
+
     def test_a_store_may_be_a_schema_of_a_database(self) -> None:
         self.run('CREATE SCHEMA "read store"')
         place = f"{self.url}&options=-csearch_path%3D%22read%5C%20store%22"

@@ -8,7 +8,9 @@ import pytest
 from tests.topology.diagnostics.audit.runs import talking
 from tests.topology.partition import INSPECTOR
 from topology import Record, Topology, TopologyTestDriver, park, skip
-from topology.diagnostics.audit import Place
+from topology.diagnostics.audit import AuditReport, AuditSnapshot, Place
+from topology.diagnostics.audit.sums import source_report
+from topology.engine.intake import IntakeCounts
 from topology.testing.driver.audit import audit_of, committed
 
 
@@ -140,3 +142,12 @@ def test_one_view_can_be_audited_by_itself() -> None:
     assert [view.name for view in alone.views] == ["board"]
     assert "the views that were not asked for" in str(alone).splitlines()[-1]
     assert not audit_of(run._storage, done, {}, views=["other"]).report().sound
+
+
+def test_what_an_open_transaction_hides_is_still_to_come() -> None:
+    run, place = driver(), ("orders", 0)
+    (source,) = run.topology.sources.values()
+    snapshot = AuditSnapshot({place: (5, IntakeCounts(5))}, {}, {place: 5}, held={place: 4})
+    found = source_report(source, snapshot, {"orders": 1, source.by_stream: 1})
+    report = AuditReport("shop", [found], [], [], 0, [])
+    assert report.verdict == ["in order so far: 4 not read yet"]

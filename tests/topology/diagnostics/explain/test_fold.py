@@ -13,7 +13,13 @@ from topology.diagnostics.explain import (
     waiting_rows,
 )
 from topology.engine.state.lane_names import lanes_of
-from topology.engine.state.rows import COUNTS, buffer_key, decode_message, progress_key
+from topology.engine.state.rows import (
+    COUNTS,
+    buffer_key,
+    decode_message,
+    encode_progress,
+    progress_key,
+)
 
 
 def board(event: Event, state: dict[str, int]) -> None:
@@ -40,6 +46,14 @@ def test_one_stream_is_kept() -> None:
 def test_streams_that_wait_are_kept() -> None:
     kept = {progress_key("b"), buffer_key("b", 3), COUNTS}
     assert folded(Fold(of_waiting)).keys() == kept
+
+
+def test_a_stream_whose_own_state_has_such_a_key_does_not_wait() -> None:
+    fold = Fold(of_waiting)
+    fold.take(progress_key("a"), encode_progress(3, b'{"since":5}'))
+    assert fold.rows == {}
+    fold.take(progress_key("a"), b'{"last":3,"since":5,"state":{}}')
+    assert fold.rows.keys() == {progress_key("a")}
 
 
 def test_counts_are_kept() -> None:

@@ -146,6 +146,30 @@ def test_what_was_refused_does_not_wait_where_nobody_notes_what_is_read() -> Non
     ]
 
 
+def test_a_command_to_a_view_waits_as_long_as_it_does_in_one_partition() -> None:
+    halt = Command("halt", "board", who="ann", id="5f21", given=1000, expires=601_000)
+    body = {**orjson.loads(orjson.dumps(halt)), "when": 2000, "done": True, "message": "is halted"}
+    done, waits = answered_command(body), pending_command(halt, 0)
+    taken_back = answered_command({**body, "done": False, "outcome": "cancelled"})
+    for found, state, message in (
+        ([waits, done], "waits", "carried out in 1 of 2 partitions"),
+        ([waits, taken_back, done], "waits", "cancelled in 1, carried out in 1 of 3 partitions"),
+        ([done, taken_back], "carried out", "carried out in 1, cancelled in 1 of 2 partitions"),
+        ([done, done], "carried out", "is halted"),
+        ([waits, waits], "waits", ""),
+    ):
+        [told] = merged(found)
+        assert (told.state, told.message) == (state, message)
+    text = commands_text(merged([waits, done]), 61_000)
+    assert "waits, for 9 min more  carried out in 1 of 2 partitions" in text
+    assert text.endswith("1 command, 1 waiting")
+    # One partition has a stream: what the others have to say of it does not matter.
+    skip = Command("skip", "board", "a", 4, id="7", everywhere=True)
+    body = {**orjson.loads(orjson.dumps(skip)), "when": 2000, "done": True, "message": "well"}
+    [told] = merged([pending_command(skip, 0), answered_command(body)])
+    assert (told.state, told.message) == ("carried out", "well")
+
+
 def test_a_clock_that_is_behind_hides_no_parked_stream() -> None:
     parked = ParkedStream("v", 0, "s", 21_600_000, 7, 1, None)
     found = ParkedStreams(0, [parked])

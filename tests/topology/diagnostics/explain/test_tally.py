@@ -17,7 +17,8 @@ from topology.diagnostics.explain import (
     tally_text,
 )
 from topology.diagnostics.explain.bad_news import STILL
-from topology.engine.intake import IntakeCounts
+from topology.diagnostics.explain.source_totals import SHARE
+from topology.engine.intake import RECENT, IntakeCounts
 from topology.model.counts import Counts
 
 
@@ -131,7 +132,7 @@ def test_the_text_has_a_table_and_a_verdict_per_view() -> None:
     assert lines[4].split()[-1] == "7"
     assert "view other: halted in partition 1: by test" in lines
     assert "view other: 2 events parked" in lines
-    assert any(line.startswith("source orders: 15.38% of the messages (2) are") for line in lines)
+    assert any(line.startswith("source orders: 15.38% of the latest") for line in lines)
     assert not any("malformed" in line for line in tally_text([], views).splitlines())
     assert "view other: reads apart in partitions 1" in lines
     assert "view other: no worker has partitions 1" in lines
@@ -166,21 +167,35 @@ def test_the_lag_has_what_is_not_re_keyed_yet() -> None:
 def test_a_share_of_malformed_messages_is_loud_beyond_a_threshold() -> None:
     few = source_totals("orders", IntakeCounts(1000, 9, 0), IntakeCounts(991), 0, 0)
     assert few.share == 0.009
-    assert few.trouble() is None
-    assert few.trouble(0.005) is not None
+    assert few.troubles() == []
+    assert few.troubles(0.005)
     every = replace(
         source_totals("orders", IntakeCounts(100, 100, 0), IntakeCounts(), 0, 0),
         sample="orders/0 offset 9: no 'n'",
     )
-    trouble = every.trouble()
+    (trouble,) = every.troubles()
     assert str(trouble) == (
-        "source orders: 100.00% of the messages (100) are malformed; lately: orders/0 offset 9: "
-        "no 'n'"
+        "source orders: 100.00% of the latest messages are malformed, 100 in all; lately: orders/0 "
+        "offset 9: no 'n'"
     )
     assert str(trouble) in tally_text([every], [])
     # A sequence of which nothing can be made is found when the input is read.
     assert source_totals("orders", IntakeCounts(100), IntakeCounts(100, 40), 0, 0).share == 0.4
-    assert source_totals("orders", None, IntakeCounts(), 0, 0).trouble() is None
+    assert source_totals("orders", None, IntakeCounts(), 0, 0).troubles() == []
+
+
+def test_a_source_is_judged_by_its_latest_messages() -> None:
+    long_ago = IntakeCounts()
+    long_ago.take(1_000, 1_000, 0)
+    for _ in range(5):
+        long_ago.take(RECENT, 0, 0)
+    assert long_ago.malformed_share > SHARE
+    assert source_totals("orders", None, long_ago, 0, 0).troubles() == []
+    now = IntakeCounts()
+    now.take(100 * RECENT, 0, 0)
+    now.take(RECENT // 10, RECENT // 10, 0)
+    assert now.malformed_share < SHARE
+    assert source_totals("orders", None, now, 0, 0).troubles()
 
 
 def test_what_was_put_back_came_once() -> None:
@@ -201,3 +216,21 @@ def test_a_partition_that_stands_still_is_bad_news() -> None:
     (trouble,) = [each for each in found.troubles if each.place == STILL]
     assert "stands still in partitions 1, with messages to read" in str(trouble)
     assert str(trouble) in tally_text([], [found])
+
+
+def test_re_keying_that_stands_still_is_bad_news() -> None:
+    found = replace(
+        source_totals("orders", IntakeCounts(9), IntakeCounts(9), 4, 0), still=("orders/1",)
+    )
+    (trouble,) = found.troubles()
+    assert trouble.place == STILL
+    assert str(trouble).startswith("source orders: stands still in orders/1, with messages to read")
+    assert str(trouble) in tally_text([found], [])
+
+
+def test_an_open_transaction_that_hides_messages_is_bad_news() -> None:
+    told = "orders/0 is held by an open transaction at offset 17"
+    found = replace(source_totals("orders", IntakeCounts(9), IntakeCounts(9), 4, 0), held=(told,))
+    (trouble,) = found.troubles()
+    assert trouble.place == STILL
+    assert str(trouble) == f"source orders: {told}: nothing behind that is read until it ends"

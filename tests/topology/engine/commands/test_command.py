@@ -66,9 +66,9 @@ def test_a_command_of_another_version_is_understood() -> None:
     assert decode_command(orjson.dumps(old)) == Command("skip", "board", "a", 4, "ann")
     newer = {**old, "with": "more"}
     assert decode_command(orjson.dumps(newer)) == Command("skip", "board", "a", 4, "ann")
-    every = Command("skip", "board", "a", 4, "ann", True, True, "1", True, 5, 6, "7", "so")
+    every = Command("skip", "board", "a", 4, "ann", True, True, "1", True, 5, 6, "7", "so", True)
     assert decode_command(encode_command(every)) == every
-    assert len(fields(Command)) == 13
+    assert len(fields(Command)) == 14
 
 
 @given(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from tests.topology.handled import driver_of, order
 from tests.topology.partition import board
 from topology import Event, TopologyTestDriver, Upsert, halt, park, redeliver, retry, skip, spill
 from topology.declaration.ordered_stage import RELEASE
-from topology.engine.commands.command import UNKNOWN_STREAM
+from topology.engine.commands.command import UNKNOWN_STREAM, Command
+from topology.engine.commands.execute import execute
+from topology.engine.commit_unit import CommitUnit
 
 
 class Shop:
@@ -190,6 +193,24 @@ def test_a_forced_skip_gives_up_all_up_to_there_and_loses_nothing_untold() -> No
     # 5 is dead, and was never handled: another copy of it is late, too.
     assert (counts.late, counts.duplicate) == (2, 0)
     assert shop.seen == [1, 11, 12]
+
+
+def test_a_skip_of_what_is_missing_stops_in_front_of_what_has_come_meanwhile() -> None:
+    shop = Shop()
+    shop.pipe(1, 5, 7)
+    task = shop.driver._runner.view("board")
+    only = Command("skip", "board", "a", 6, force=True, only_missing=True)
+    unit = CommitUnit("orders", 0, now=shop.driver.now)
+    tried = execute(task, replace(only, dry_run=True), unit)
+    done = execute(task, only, unit)
+    assert tried.facts == done.facts == {"last": 4, "skipped": 3, "dead": 0}
+    assert list(unit.keyed) == ["shop.audit"]
+    again = execute(task, only, CommitUnit("orders", 0, now=shop.driver.now))
+    assert (again.done, again.message) == (
+        False,
+        "view board: stream a is at 4, and 5 is there: it goes on",
+    )
+    assert task.state.counts.dead == 0
 
 
 def test_skip_of_a_parked_stream_names_the_commands_for_it() -> None:

@@ -129,7 +129,7 @@ def test_a_report_is_never_larger_than_a_record_may_be() -> None:
 
 def test_a_body_that_is_no_text_is_logged_as_far_as_it_is() -> None:
     def inspect(message: Message) -> Any:
-        return message.key, 1, "\ud800", message.value
+        return message.key, 1, "placed", message.value
 
     def failing(event: Event) -> None:
         raise ValueError("no")

@@ -44,6 +44,18 @@ def test_one_that_stands_still_is_waited_for_no_longer_and_that_is_counted_once(
     assert not alignment.may_take("a", 7_000, PATIENCE)
 
 
+def test_a_time_that_was_wrong_holds_until_the_next_one_only() -> None:
+    """As where a batch ends with a record of tomorrow; what is a bit out of order is not wrong."""
+    alignment = Alignment(0)
+    alignment.note("b", 86_400_000, 0)
+    assert alignment.may_take("a", 5_000, 0)
+    alignment.note("b", 1_000, 0)
+    assert not alignment.may_take("a", 5_000, 0)
+    alignment.note("b", 5_000, 0)
+    alignment.note("b", 4_000, 0)
+    assert alignment.may_take("a", 5_000, 0)
+
+
 @given(
     st.lists(st.lists(st.integers(0, 20), max_size=30), min_size=1, max_size=5),
     st.integers(0, 30),

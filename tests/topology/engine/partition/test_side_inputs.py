@@ -9,9 +9,13 @@ import pytest
 
 from stores.view_state.memory import MemoryTable
 from topology import Inspector, Topology, redeliver, spill
+from topology.engine.partition import PartitionView, StreamStep
 from topology.engine.partition.side_inputs import EVERY, MANY, SideInputs
 from topology.engine.redelivery.records import ATTEMPT, NOT_BEFORE, SEQUENCE
+from topology.engine.state.rows import COUNTS
+from topology.engine.stream_task import StreamTask
 from topology.engine.view_task import ViewTask
+from topology.model.counts import Counts, decode_counts, encode_counts
 from topology.model.event import Record
 
 
@@ -133,3 +137,81 @@ async def test_without_redelivery_nothing_is_waited_for(task: ViewTask) -> None:
     inputs, _, _ = side_inputs(ViewTask(topology.views["v"], table))
     await inputs.expect_redeliveries(450)
     assert await inputs.redeliveries_drained() == 450
+
+
+class NoRebuilds:
+    ready = False
+
+    def poll(self, position: int) -> None: ...
+
+    def take(self) -> dict[str, Any]:
+        return {}
+
+    async def rebuild(self, histories: Any, unit: Any) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+async def at_once(work: Any) -> None:
+    await work()
+
+
+def step_with_two_away() -> tuple[StreamStep, FakeTopic]:
+    """That of a partition whose view has sent two events away, and its redelivery topic."""
+    topology = Topology("t")
+    source = topology.source("in", inspector=Inspector(stream="id", sequence="n"))
+    topology.view("v", of=source, handler=lambda event: None, full=redeliver(delay=1))
+    table: Any = MemoryTable()
+    table.write([(COUNTS, encode_counts(Counts(received=3, processed=1, redelivering=2)))])
+    task = StreamTask(topology, source, 0, {"v": table})
+    inputs, redeliveries, _ = side_inputs(task.views["v"])
+    view = PartitionView(task.views["v"], table, at_once, inputs, NoRebuilds())
+    watermark: Any = None
+    return StreamStep(task, [view], watermark, lambda: 0, asyncio.gather), redeliveries
+
+
+async def test_events_whose_records_are_gone_are_dead_and_told_of() -> None:
+    """Retention deletes them while the view is halted, or its worker away, for too long."""
+    step, redeliveries = step_with_two_away()
+    redeliveries.sought = redeliveries.last = 7  # the first offset that is still there
+    await step.poll_side_inputs()
+    unit = await step.next_command_unit()
+    assert unit is not None
+    counts = decode_counts(dict(unit.rows["v"])[COUNTS])
+    assert (counts.redelivering, counts.dead, counts.accounted) == (0, 2, counts.received)
+    assert "2 events of t.v.redeliver/0 will not come again" in unit.reports[0]
+    assert await step.next_command_unit() is None
+
+
+async def test_what_is_in_the_rest_of_the_topic_is_not_held_for_lost() -> None:
+    step, redeliveries = step_with_two_away()
+    redeliveries.records, redeliveries.last = [record(4, 900)], 9
+    await step.poll_side_inputs()
+    assert await step.next_command_unit() is None, "there may be more"
+    await asyncio.sleep(EVERY)
+    await step.poll_side_inputs()
+    assert await step.next_command_unit() is None, "some of it does not show yet"
+    redeliveries.sought = 9
+    await asyncio.sleep(EVERY)
+    await step.poll_side_inputs()
+    unit = await step.next_command_unit()
+    assert unit is not None
+    assert "1 event of t.v.redeliver/0 will not come again" in unit.reports[0]
+
+
+@pytest.mark.parametrize("empty", [False, True])
+async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
+    task: ViewTask, empty: bool
+) -> None:
+    """Its records have offsets that the view has taken other records of."""
+    task.state.positions.redelivered, task.state.positions.ahead = 500, 0b10
+    inputs, reader, _ = side_inputs(task)
+    await inputs.expect_redeliveries(450)
+    reader.sought = 0  # a client begins anew where its offset is not there
+    if not empty:
+        reader.records, reader.last = [record(0, 100), record(1, 100)], 2
+    await inputs.poll(0)
+    assert not inputs.expecting, "what was to be waited for is gone"
+    found = [back.offset for back in inputs.take_redeliveries(500)]
+    assert found == ([] if empty else [0, 1])
+    assert (task.state.positions.redelivered, task.state.positions.ahead) == (len(found), 0)

@@ -393,3 +393,18 @@ def test_notes_of_many_long_streams_are_rows_of_bounded_size() -> None:
     assert len(notes) > 10
     assert max(map(len, notes)) < 200_000
     assert len(partition.found()) == 1000
+
+
+def test_notes_are_deleted_also_where_nothing_waits_now_and_then() -> None:
+    partition = Short(shop(), WaitLimits())
+    for at in range(1, 400, 2):
+        partition.now += 10_000
+        partition.send(("a", at + 1))
+        partition.send(("a", at))
+        short = partition.view().state.short
+        assert short is not None
+        assert not short
+        notes = list(partition.tables["board"].scan(*NOTES))
+        # Of two generations of 30 s.
+        assert len(notes) == len(short._notes) + len(short._previous_notes) <= 8
+    assert partition.handled()["a"] == list(range(1, 401))

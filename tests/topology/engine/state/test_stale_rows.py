@@ -9,7 +9,11 @@ import pytest
 
 from stores.view_state.memory import MemoryTable
 from tests.topology.deliveries import Arrival, records
+from tests.topology.engine.state.test_short_waits import Short
 from tests.topology.partition import Partition, shop
+from topology.engine.commands.command import Command
+from topology.engine.state.rows import progress_key
+from topology.engine.state.short_waits import WaitLimits
 
 SIZES = [1, 2, 64]
 
@@ -50,3 +54,24 @@ def test_of_a_unit_s_rows_any_first_part_loses_no_event(size: int) -> None:
         partition.feed(second)
         partition.feed(records([Arrival("a", 3, 0)]))
         assert partition.view().state.progress("a") == 4
+
+
+@pytest.mark.parametrize("limits", [None, WaitLimits()])
+@pytest.mark.parametrize("name", ["skip", "drop"])
+def test_what_a_command_writes_is_not_taken_back_by_a_row_corrected_at_the_start(
+    name: str, limits: WaitLimits | None
+) -> None:
+    partition = Short(shop(), limits)
+    partition.now = 100_000
+    partition.send(("a", 1), ("a", 2), ("a", 9))
+    partition.now = 90_000  # a clock behind that of before: since when it waits is corrected
+    partition.crash()
+    assert partition.view().state.stale
+    partition.tell(Command(name, "board", stream="a", sequence=4, force=True))
+    told = partition.tables["board"].get(progress_key("a"))
+    partition.send(("b", 1))
+    assert partition.tables["board"].get(progress_key("a")) == told
+    partition.crash()
+    assert partition.view().state.counts.processed == 3
+    partition.send(("a", 1))
+    assert partition.handled()["a"] == ([1, 2, 1] if name == "drop" else [1, 2])

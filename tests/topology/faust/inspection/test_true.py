@@ -71,7 +71,7 @@ def test_what_is_dead_failed_malformed_or_unread_is_found(
     told = worker.run("views")
     assert told.returncode == 1
     assert "but 12 dead, 1 failed" in told.stdout
-    assert "of the messages (1) are malformed; lately: " in told.stdout
+    assert "of the latest messages are malformed, 1 in all; lately: " in told.stdout
     allowed = "views", "--allow", "dead", "--allow", "failed", "--malformed", "0.5"
     assert worker.run(*allowed).returncode == 0
     assert worker.run("gaps", "--allow", "dead", "--allow", "failed").returncode == 0

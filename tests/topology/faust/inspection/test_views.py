@@ -1,23 +1,30 @@
 """How far views are: what is left to read, and what stands still."""
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import CorruptRecordException
 
 from stores.view_state.memory import MemoryTable
 from topology import Emit, Inspector, Topology, retry
+from topology.diagnostics.explain import PartitionTally
 from topology.diagnostics.explain.work_tally import WorkTally
 from topology.engine.intake import IntakeCounts
+from topology.engine.state.positions import Positions, encode_positions
+from topology.engine.state.rows import POSITIONS
 from topology.engine.state.work_status import WorkStatus
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection import standing_still
 from topology.faust.inspection.consumer_group import ConsumerGroup
 from topology.faust.inspection.durable import Span
 from topology.faust.inspection.partition_tally import partition_tally
-from topology.faust.inspection.tallies import _is_late
+from topology.faust.inspection.tallies import _is_late, _is_to_move
 from topology.faust.kafka.offsets import Committed
+from topology.model.counts import Counts
 from topology.model.event import Message, Record
 
 INPUT = TopicPartition("shop-orders-by-stream", 0)
@@ -84,6 +91,110 @@ async def test_a_halted_view_is_behind_by_its_messages_not_by_markers_of_transac
     kafka.view.state.positions.input, kafka.view.state.positions.halted = 2, "by ann"
     found = await partition_tally(kafka, ConsumerGroup("Stable", {}), view, 0, True)
     assert (found.position, found.lag) == (2, 2)
+
+
+OLDER, NEWER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+class SourceTopic(Kafka):
+    """Two partitions with a message each; the group moves in the first one, if at all."""
+
+    def __init__(self, moves: bool, times: dict[TopicPartition, int | None]) -> None:
+        super().__init__(1, [0], [0])
+        self.offset, self.moves, self.times = 0, moves, times
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, Committed]:
+        self.offset += self.moves
+        return {each: at(self.offset if each == OLDER else 0) for each in partitions}
+
+    async def records(
+        self, partition: TopicPartition, start: int, end: int
+    ) -> AsyncGenerator[Message]:
+        time = self.times[partition]
+        if time is None:
+            raise CorruptRecordException
+        yield Record("orders", partition.partition, 0, b"a", b"", (), time)
+
+
+@pytest.mark.parametrize(
+    ("moves", "times", "stands"),
+    [
+        (True, (5_000, 9_000), set()),
+        (True, (9_000, 5_000), {NEWER}),
+        (True, (5_000, None), {NEWER}),
+        (False, (5_000, 9_000), {OLDER, NEWER}),
+    ],
+)
+async def test_re_keying_that_does_not_wait_for_a_slower_partition_stands_still(
+    moves: bool,
+    times: tuple[int | None, ...],
+    stands: set[TopicPartition],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standing_still, "STILL", 0.05)
+    monkeypatch.setattr(standing_still, "PAUSE", 0.01)
+    both = [OLDER, NEWER]
+    kafka: Any = SourceTopic(moves, dict(zip(both, times, strict=True)))
+    assert await standing_still.standing_still(kafka, both, [both]) == stands
+
+
+class ViewApart(Kafka):
+    """A view at offset 2 of five, that says so in its changelog as often as it is looked at."""
+
+    topology = SimpleNamespace(views={"slow": None})
+
+    def __init__(self, says: list[int], now: int) -> None:
+        super().__init__(5, [2, 3, 4], [5])
+        self.says, self.now, self.rows = says, now, list[Message]()
+
+    async def span(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Span]:
+        return {each: Span(0, 5 if each == INPUT else len(self.rows)) for each in partitions}
+
+    async def records(
+        self, partition: TopicPartition, start: int, end: int
+    ) -> AsyncGenerator[Message]:
+        if partition == INPUT:
+            async for record in super().records(partition, start, end):
+                yield record
+            return
+        for row in self.rows[start:end]:
+            yield row
+        if self.says:
+            position = encode_positions(Positions(input=self.says.pop(0)))
+            self.rows.append(Record("changelog", 0, len(self.rows), POSITIONS, position))
+
+    async def task(self, *_: Any) -> Any:
+        return SimpleNamespace(state=SimpleNamespace(positions=Positions(input=self.now)))
+
+
+@pytest.mark.parametrize(
+    ("says", "now", "stands"),
+    [([], 2, True), ([2, 2], 2, True), ([2, 3], 2, False), ([], 5, False)],
+)
+async def test_a_view_apart_whose_own_position_does_not_move_stands_still(
+    says: list[int], now: int, stands: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing_still, "STILL", 0.2)
+    monkeypatch.setattr(standing_still, "PAUSE", 0.01)
+    view = standing_still.Apart("slow", INPUT, TopicPartition("changelog", 0), 2)
+    kafka: Any = ViewApart(says, now)
+    assert await standing_still.standing_still(kafka, [view]) == ({view} if stands else set())
+
+
+@pytest.mark.parametrize(
+    ("timeout", "to_move"), [(None, True), (5, True), (standing_still.STILL + 1, False)]
+)
+def test_a_view_apart_is_given_the_time_that_it_says_its_handler_takes(
+    timeout: float | None, to_move: bool
+) -> None:
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=Inspector("id", "n"), partitions=1)
+    topology.view("slow", of=orders, handler=lambda event: None, timeout=timeout)
+    part = PartitionTally(0, Counts(), 2, 3, True, None, 2, 2, "worker-1")
+    assert _is_to_move(topology.views["slow"], part) == to_move
+    assert not _is_to_move(topology.views["slow"], replace(part, halted="by ann"))
 
 
 async def _work(_: Any) -> list[Emit]:

@@ -83,7 +83,13 @@ def test_many_streams_are_redriven_unparked_and_skipped_at_once(
     assert "skip: 4 of 5 streams would be done (4 skipped, 0 dead), 1 refused" in dry
     assert "skip: 5 of 5 streams done" in told(0, "skip", "--all", "--view", "careful", "--force")
     worker.wait("careful-out", 23 + 5)
+
+    worker.send(event("h", 2))
+    worker.wait_until(lambda: "of 1 stream would" in worker.run(*skip, MENDED=str(mended)).stdout)
     assert worker.end(signal.SIGTERM) == 0
+    worker.send(event("h", 1))
+    left = told(1, "skip", "--all", "--view", "careful", "--force")
+    assert "skip: 0 of 0 streams done\n1 stream was left out: what is missing may lie in" in left
 
 
 def test_commands_that_wait_are_listed_taken_back_and_grow_too_old(

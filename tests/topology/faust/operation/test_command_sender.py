@@ -1,13 +1,15 @@
 """Where a command goes: to the partition that has its stream."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 
 from topology import Inspector, Topology, TopologyTestDriver
 from topology.declaration.lanes import joined_lane
-from topology.engine.commands.command import Command, CommandResult
+from topology.engine.commands.command import Command, CommandResult, decode_command
 from topology.engine.commands.execute import execute
 from topology.engine.commit_unit import CommitUnit
 from topology.faust.operation import command_sender
@@ -94,3 +96,49 @@ async def test_a_command_finds_a_stream_with_a_bar_in_whichever_partition_it_is(
     assert not none.done
     assert "has no stream 'c|d'" in none.message
     assert (await operate(app, Command("skip", "board", "c|d", 1, force=True))).done
+
+
+class Broker:
+    """Both clients of a sender, and a worker of each partition that does what it is told or not."""
+
+    def __init__(self, *does: bool) -> None:
+        self._does = does
+        self._answers: list[bytes] = []
+
+    async def send(
+        self, topic: str, value: bytes, *, key: bytes, partition: int
+    ) -> "asyncio.Future[None]":
+        told = {"id": decode_command(value).id, "done": self._does[partition], "facts": {}}
+        self._answers.append(orjson.dumps({**told, "message": f"partition {partition} is at it"}))
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        taken.set_result(None)
+        return taken
+
+    async def getmany(self, timeout_ms: int) -> dict[str, list[Any]]:
+        found, self._answers = self._answers, []
+        return {"audit": [SimpleNamespace(value=value) for value in found]}
+
+
+@pytest.mark.parametrize("name", ["halt", "cancel"])
+async def test_what_is_told_to_a_view_is_done_when_all_its_partitions_have_done_it(
+    name: str,
+) -> None:
+    topology = Topology("shop")
+    source = topology.source("orders", inspector=Inspector("id", "n"), partitions=3, keyed=True)
+    topology.view("board", of=source, handler=lambda event: None)
+    for does, done in (((True,) * 3, True), ((False,) * 3, False), ((True, False, True), False)):
+        sender = CommandSender(None, [topology.views["board"]])
+        sender._consumer = sender._producer = Broker(*does)
+        (result,) = await sender.give([Command(name, "board")])
+        assert result is not None
+        assert result.done is done
+        # Of a stream, one partition has what there is to do.
+        (result,) = await sender.give([Command("redrive", "board", "a")])
+        assert result is not None
+        assert result.done is any(does)
+
+    (result,) = await sender.give([Command(name, "board")])
+    assert result is not None
+    assert result.message == (
+        f"{name} is done in 2 of 3 partitions; in others: partition 1 is at it"
+    )

@@ -1,8 +1,10 @@
 """How a partition starts: who is fenced off, and which views read together."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from aiokafka import TopicPartition
 
 from stores.view_state.memory import MemoryTable
@@ -46,9 +48,16 @@ async def opened(row: Positions, written: Positions | None = None) -> tuple[list
 
 
 async def started(row: Positions, written: Positions | None = None) -> tuple[list[str], list[Any]]:
-    """What writers did, and the runners, of a partition that is at 5.
+    """What writers did, and the runners, of a partition that is at 5; see `partition`."""
+    told: list[str] = []
+    return told, await partition(told, row, written).open()
 
-    row: where view `v` stood. written: where an earlier owner brings it before it is fenced off.
+
+def partition(told: list[str], row: Positions, written: Positions | None = None) -> StreamPartition:
+    """A partition that is at 5.
+
+    told: gets what writers do. row: where view `v` stood. written: where an earlier owner brings it
+    before it is fenced off.
     """
     topology = Topology("t")
     source = topology.source("in", inspector=Inspector(stream="id", sequence="n"), keyed=True)
@@ -58,7 +67,6 @@ async def started(row: Positions, written: Positions | None = None) -> tuple[lis
     for table in tables.values():
         table.write([(COUNTS, encode_counts(Counts()))])
     tables["v"].write([(POSITIONS, encode_positions(row))])
-    told: list[str] = []
 
     async def restore(views: list[Any], partition: int) -> dict[str, Any]:
         if written is not None and "start v" in told:
@@ -100,8 +108,7 @@ async def started(row: Positions, written: Positions | None = None) -> tuple[lis
     async def crash(error: BaseException) -> None:
         raise error
 
-    runners: list[Any] = await StreamPartition(PLACE, source, context, crash).open()
-    return told, runners
+    return StreamPartition(PLACE, source, context, crash)
 
 
 async def test_a_view_that_joins_says_so_though_nothing_comes() -> None:
@@ -139,3 +146,52 @@ async def test_a_view_that_is_behind_or_halted_reads_apart() -> None:
 
 async def test_views_that_always_read_together_need_one_writer() -> None:
     assert await opened(Positions()) == (["start "], ["u", "v"])
+
+
+async def test_a_view_that_leaves_the_others_as_the_partition_restarts_has_one_runner() -> None:
+    """It is started from its row; a runner that came later would be one that nobody stops."""
+    told: list[str] = []
+    restarted = partition(told, Positions())
+    (main,) = await restarted.open()
+    never = asyncio.Event()
+
+    async def start(self: FakeWriter) -> None:
+        told.append(f"start {self.view}")
+        await never.wait()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeWriter, "start", start)
+        step: Any = main.step
+        view = step.views["v"]
+        view.task.state.positions.input = 5
+        restarted._halted(view)
+        await asyncio.sleep(0)
+        assert told == ["start ", "start v"]
+        await restarted._close(0)
+    assert (told[2:], restarted.runners) == (["stop v"], {})
+    restarted.stopping = True
+    restarted._halted(view)
+    await asyncio.sleep(0)
+    assert told[3:] == []
+
+
+@pytest.mark.parametrize("error", [MemoryError(), asyncio.CancelledError()])
+async def test_a_partition_that_cannot_start_again_stops_the_worker(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would read it, and nothing would say so."""
+    monkeypatch.setattr("topology.faust.worker.partition.RETRY", 0.0)
+    crashed = asyncio.get_running_loop().create_future()
+    held = partition([], Positions())
+
+    async def crash(found: BaseException) -> None:
+        crashed.set_result(found)
+
+    async def start() -> None:
+        raise error
+
+    monkeypatch.setattr(held, "_crash", crash)
+    monkeypatch.setattr(held, "start", start)
+    held.failed(ConnectionError("the broker blinks"))
+    async with asyncio.timeout(10):
+        assert await crashed is error

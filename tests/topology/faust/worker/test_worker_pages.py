@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.topology.faust.worker_process import Worker
 from topology.faust.settings import Settings
 from topology.monitoring import Lags
+from topology.monitoring.figures import SAMPLES
 
 AT = TopicPartition("in", 0)
 LABELS = ("view", "topic", "reader", "outcome", "place", "le")
@@ -58,6 +59,21 @@ def test_a_lag_is_since_its_end_was_first_seen() -> None:
     assert lags.of(AT, 0, 9.0) == (7, 2.0)
     lags.note({}, 10.0)
     assert lags.of(AT, 0, 10.0) is None
+
+
+def test_a_reader_that_is_ahead_does_not_hide_how_late_another_one_is() -> None:
+    lags = Lags()
+    for end, now in ((10, 1.0), (30, 3.0), (50, 4.0)):
+        lags.note({AT: end}, now)
+        assert lags.of(AT, end, now) == (0, 0.0)
+        assert lags.of(AT, 5, now) == (end - 5, now - 1.0)
+
+
+def test_a_lag_grows_on_however_long_it_lasts() -> None:
+    lags = Lags()
+    for n in range(5 * SAMPLES):
+        lags.note({AT: n + 1}, float(n))
+    assert lags.of(AT, 0, 5.0 * SAMPLES) == (5 * SAMPLES, 5.0 * SAMPLES)
 
 
 @pytest.mark.parametrize(

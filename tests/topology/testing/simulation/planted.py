@@ -5,7 +5,7 @@ from typing import Any
 
 from topology.declaration.policies import RebuildStream
 from topology.engine.commit_unit import CommitUnit
-from topology.engine.partition import PartitionView, StreamStep
+from topology.engine.partition import PartitionView, SideInputs, StreamStep
 from topology.engine.state.late_events import LateEvents
 from topology.engine.state.rows import COUNTS
 from topology.engine.state.short_waits import ShortWaits
@@ -187,6 +187,11 @@ def let_go_of_without_rows(self: ShortWaits, event: Event) -> bool:
 _short_rows = ShortWaits.rows
 _buffer_rows = ViewState.buffer_rows
 _load = ViewState._load
+
+
+async def expects_what_shows(self: SideInputs, watermark: int) -> None:
+    if self._expected is None:
+        self._expected = watermark, await self._redelivery_reader.end()
 
 
 def buffered_is_not_stored(self: ViewState, result: Step, **how: Any) -> list[Row]:

@@ -7,6 +7,7 @@ import pytest
 from tests.topology.partition import shop
 from tests.topology.testing.simulation import planted, simulated
 from topology import rebuild_stream, redeliver, skip
+from topology.engine.partition import SideInputs
 from topology.testing import Delivery, SimulationError, Simulator, numbered
 from topology.testing.simulation.ports import SideReader
 from topology.testing.simulation.runner import PartitionRunner
@@ -69,10 +70,19 @@ def test_a_gap_given_up_too_early(runner: type[PartitionRunner]) -> None:
 def test_a_gap_given_up_while_its_event_comes_again_and_does_not_show(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(SideReader, "written", SideReader.end)
+    monkeypatch.setattr(SideInputs, "expect_redeliveries", planted.expects_what_shows)
     topology = shop(buffer=1, full=redeliver(delay=1, limit=60), gap=skip(after=4))
     error = found(topology=topology, delivery=IN_DISORDER, partitions=1)
     assert any("is late, though it came" in each for each in error.wrong)
+
+
+def test_an_event_that_is_held_for_lost_while_it_does_not_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SideReader, "written", SideReader.end)
+    topology = shop(buffer=1, full=redeliver(delay=1, limit=60))
+    error = found(topology=topology, delivery=IN_DISORDER, partitions=1)
+    assert any("the counts are" in each for each in error.wrong)
 
 
 @pytest.mark.parametrize("runner", [planted.JoinsWhereTheOthersAre, planted.ForgetsWhereItRead])

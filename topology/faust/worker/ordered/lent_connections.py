@@ -66,8 +66,10 @@ class LentConnections:
 
     def __init__(self, url: str, view: str, source: TopicPartition, workers: int) -> None:
         self._view = view
-        self._database = LentDatabase(url, view, workers)
-        self._rows = TurnRows(view, source.topic, source.partition, uuid.uuid4().bytes)
+        owner = uuid.uuid4().bytes
+        partition = f"{view}/{source.topic}/{source.partition}"
+        self._database = LentDatabase(url, view, workers, partition, owner)
+        self._rows = TurnRows(view, source.topic, source.partition, owner)
         self._leases: dict[int, Lease] = {}
         self._waiting: dict[int, Grant] = {}
         self._open = 0
@@ -89,6 +91,7 @@ class LentConnections:
             DatabaseAway: try again later.
         """
         try:
+            await self._database.end_former()
             self.committed = await self._database.in_transaction(
                 lambda connection: self._rows.take_over(connection, is_done)
             )

@@ -1,6 +1,7 @@
 """The database whose connections are lent: what is done there, in threads."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
@@ -24,10 +25,16 @@ IDLE = 300
 _BEGIN = text(
     "SELECT pg_backend_pid(), set_config('lock_timeout', :lock, true), "
     "set_config('statement_timeout', :statement, true), "
-    "set_config('idle_in_transaction_session_timeout', :idle, true)"
+    "set_config('idle_in_transaction_session_timeout', :idle, true), "
+    "set_config('application_name', :name, true)"
 )
 _LIMITS = {"lock": f"{LOCK}s", "statement": f"{STATEMENT}s", "idle": f"{IDLE}s"}
 _BLOCKERS = text("SELECT unnest(pg_blocking_pids(:pid))")
+_END_FORMER = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE starts_with(application_name, :partition) AND application_name <> :name "
+    "AND datname = current_database() AND usename = current_user"
+)
 
 _NOTICES = "notices"
 """Of a connection's `info`: see `Lease`."""
@@ -42,12 +49,17 @@ class LentDatabase:
         url: the database, as `stores.db.engines.open_engine` takes it.
         view: `topology.view`.
         workers: of the view.
+        partition: whose it is, the same for each of its owners.
+        owner: no other one has the same.
 
     Attributes:
         most: transactions side by side: as many as workers, in SQLite one.
     """
 
-    def __init__(self, url: str, view: str, workers: int) -> None:
+    def __init__(self, url: str, view: str, workers: int, partition: str, owner: bytes) -> None:
+        digest = hashlib.blake2b(partition.encode(), digest_size=8).hexdigest()
+        self._partition = f"sequitur {digest} "
+        self._limits = {**_LIMITS, "name": f"{self._partition}{owner.hex()[:16]}"}
         self._engine = open_engine(url, max_overflow=2, pool_size=workers)
         self._postgresql = self._engine.dialect.name == "postgresql"
         if self._postgresql:
@@ -69,10 +81,19 @@ class LentDatabase:
         def run() -> Found:
             with self._engine.begin() as connection:
                 if self._postgresql:
-                    connection.execute(_BEGIN, _LIMITS)
+                    connection.execute(_BEGIN, self._limits)
                 return work(connection)
 
         return await self.in_thread(run)
+
+    async def end_former(self) -> None:
+        """End the transactions of the partition's former owner.
+
+        Its host may be gone without a word: the server would keep their locks for IDLE seconds.
+        """
+        if self._postgresql:
+            named = {"partition": self._partition, "name": self._limits["name"]}
+            await self.in_transaction(lambda connection: connection.execute(_END_FORMER, named))
 
     def begun(self, lease: Lease) -> asyncio.Future[None]:
         """Give a lease its connection, with a transaction."""
@@ -81,7 +102,7 @@ class LentDatabase:
             connection = lease.connection = self._engine.connect()
             lease.notices = connection.info.get(_NOTICES, ())
             if self._postgresql:
-                lease.pid = connection.execute(_BEGIN, _LIMITS).scalar()
+                lease.pid = connection.execute(_BEGIN, self._limits).scalar()
             else:
                 try:
                     begin_writing(connection)

@@ -55,7 +55,7 @@ class OrderedPartition(Partition):
             await writer.start()
             tables = await context.tables.restore([stage], self.source.partition)
             table = tables[stage.name]
-            first, start, _ = await committed_start(context, self.source)
+            first, start, _, _ = await committed_start(context, self.source)
             end = await context.shared_reader.end(self.source)
             core = self._core(table, first, start, end)
             effects = StagedEffects(stage, table, _parked(table))

@@ -25,8 +25,8 @@ STARTS = 4
 """Times that a process is started which is killed before it is ready."""
 
 
-class ProcessNotStarted(RuntimeError):
-    """No process of a handler could be started: it is no event's doing."""
+class ProcessNotStarted(OSError):
+    """No process of a handler could be started: it is no event's doing, and tried again."""
 
 
 class ProcessDied(RuntimeError):
@@ -55,7 +55,10 @@ class OwnProcess:
     async def started(cls, home: str, view: str) -> "OwnProcess":
         """A process that has imported its view. Raises ProcessNotStarted."""
         for _ in range(STARTS):
-            made = await cls._launched(home, view)
+            try:
+                made = await cls._launched(home, view)
+            except OSError as why:
+                raise ProcessNotStarted(f"view {view}: no process for it: {why}") from why
             try:
                 async with asyncio.timeout(START):
                     answer = await made._answer()
@@ -89,13 +92,17 @@ class OwnProcess:
         number = str(theirs.fileno())
         path = os.pathsep.join(each or os.getcwd() for each in sys.path)
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "topology.handler_process", number, home, view],
-                env={**os.environ, "PYTHONPATH": path},
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # what the handler starts is killed with it
-            )
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "topology.handler_process", number, home, view],
+                    env={**os.environ, "PYTHONPATH": path},
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,  # what the handler starts is killed with it
+                )
+            except OSError:
+                ours.close()
+                raise
         reader, writer = await asyncio.open_unix_connection(sock=ours)
         return cls(process, reader, writer)
 

@@ -11,10 +11,12 @@ from aiokafka.errors import KafkaError
 from mode import get_logger
 
 from stores.view_state import ViewTable
+from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
 from topology.engine.partition import PartitionView, StreamStep
-from topology.engine.state.rows import COUNTS
+from topology.engine.state.rows import COUNTS, progress_key
 from topology.faust.worker.engine import Engine
+from topology.faust.worker.queries.question import Question
 from topology.faust.worker.runner import Runner
 from topology.faust.worker.stream_partition import StreamPartition
 from topology.model.counts import position_of
@@ -28,11 +30,15 @@ EVERY = 0.02
 
 
 class NotHere(Exception):
-    """The partition is another worker's. owner: its address; empty where nobody is known."""
+    """The partition is another worker's.
 
-    def __init__(self, partition: int, owner: str) -> None:
+    owner: its address; empty where nobody is known. not_in: bits of the partitions that are known
+    not to have the stream, where any may.
+    """
+
+    def __init__(self, partition: int, owner: str, not_in: int = 0) -> None:
         super().__init__(f"partition {partition} is not this worker's")
-        self.owner = owner
+        self.owner, self.not_in = owner, not_in
 
 
 class NotYet(Exception):
@@ -79,26 +85,60 @@ class Ownership:
     def __init__(self, app: Any, engine: Engine) -> None:
         self._app, self._engine = app, engine
 
-    async def place(self, view: View, stream: str) -> Place:
-        """Where a stream's rows are.
+    async def place(self, question: Question) -> Place:
+        """Where a stream's rows are; of a stream that nobody knows, a place of its view.
 
         Args:
-            view: the view.
-            stream: the stream, or with a lane; the partition is that of the stream.
+            question: about it. In a view with lanes the partition is that of the lane's stream.
 
         Raises:
             NotHere: on another worker.
             NotYet: it starts, starts again, or is being restored.
         """
-        by_stream, engine = view.of.by_stream, self._engine
-        key = stream if view.split is None else stream.rpartition("|")[0] or stream
-        count = await engine.context.partitions.count(by_stream, view.of.partitions)
-        at = TopicPartition(by_stream, engine.context.partitions.of(key.encode(), count))
+        view, partitions = question.view, self._engine.context.partitions
+        stream = question.stream if view.split is None else split_lane(question.stream)[0]
+        count = await partitions.count(view.of.by_stream, view.of.partitions)
+        likely = partitions.of(stream.encode(), count)
+        if count == 1 or not view.of.keyed or view.of.fed_by:
+            return self._place(view, likely)
+        # Who keyed the records of a keyed source, and how, is not known here.
+        places: list[Place] = []
+        elsewhere: list[int] = []
+        later: NotYet | None = None
+        for number in sorted(range(count), key=lambda each: each != likely):
+            try:
+                place = self._place(view, number)
+            except NotHere:
+                if not question.not_in >> number & 1:
+                    elsewhere.append(number)
+            except NotYet as error:
+                later = error
+            else:
+                if place.table.get(progress_key(question.stream)) is not None:
+                    return place
+                places.append(place)
+        if elsewhere:
+            if places and not await self.certain():
+                raise NotYet("the group does not confirm that its partitions are this worker's")
+            not_in = sum(1 << each.partition.partition for each in places) | question.not_in
+            raise NotHere(elsewhere[0], self._owner(view, elsewhere[0]), not_in)
+        if later is not None or not places:
+            raise later or NotYet("its partitions are moving")
+        if question.max_staleness is not None:
+            raise NotYet(
+                f"no partition of {view.of.by_stream} is known to have the stream: others key its "
+                "records, so that max_staleness is about one that has it; leave it out"
+            )
+        return places[0]
+
+    def _place(self, view: View, number: int) -> Place:
+        """The view in a partition. Raises NotHere and NotYet."""
+        engine, at = self._engine, TopicPartition(view.of.by_stream, number)
         found = next((each for each in engine.running if each.source == at), None)
         if not isinstance(found, StreamPartition):
-            raise NotHere(at.partition, self._owner(view, at.partition))
-        table = engine.tables.table(view.name, at.partition)
-        changelog = TopicPartition(engine.changelogs[view.name], at.partition)
+            raise NotHere(number, self._owner(view, number))
+        table = engine.tables.table(view.name, number)
+        changelog = TopicPartition(engine.changelogs[view.name], number)
         if restoring := engine.tables.restoring.get(changelog):
             have, end = restoring[0].offset or 0, restoring[1]
             raise NotYet(f"its table is being restored: at offset {have} of {end} of its changelog")
@@ -126,10 +166,10 @@ class Ownership:
             return False
 
     async def end(self, partition: TopicPartition) -> int | None:
-        """The offset behind all that is committed in an input partition; None if nobody says."""
+        """The offset behind all that is in an input partition; None if nobody says."""
         try:
-            reader = self._engine.context.shared_reader
-            return (await asyncio.wait_for(reader.ends([partition]), ANSWER))[partition]
+            barriers = self._engine.context.barriers
+            return (await asyncio.wait_for(barriers.ends([partition]), ANSWER))[partition]
         except (KafkaError, OSError, TimeoutError) as error:
             logger.info("the broker does not say where %s ends: %r", partition, error)
             return None

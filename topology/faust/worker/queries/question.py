@@ -18,7 +18,9 @@ MOST_SKIPPED = 10_000
 """Cells or rows that a page may leave out: each is read for it."""
 LONGEST = 3_000
 """Letters of what is asked for, each."""
-KNOWN = ("view", "stream", "what", "fold", "from", "to", "limit", "skip", "max_staleness")
+KNOWN = (
+    "view", "stream", "what", "fold", "from", "to", "limit", "skip", "max_staleness", "not_in",
+)  # fmt: skip
 
 
 class Wrong(ValueError):
@@ -43,6 +45,7 @@ class Question:
         limit: cells or rows at most.
         skip: how many of them the page leaves out.
         max_staleness: seconds; None if it does not matter.
+        not_in: bits of the partitions that others have found not to have the stream.
     """
 
     view: View
@@ -54,6 +57,7 @@ class Question:
     limit: int
     skip: int
     max_staleness: float | None
+    not_in: int = 0
 
     @classmethod
     def read(cls, topology: Topology, query: Mapping[str, str]) -> Self:
@@ -83,6 +87,8 @@ class Question:
             stream = view.stream_id(query["stream"])
         except Malformed as error:
             raise Wrong(f"stream: {printable(str(error), 300)}") from None
+        if view.split is not None and "|" not in stream:
+            raise Wrong(f"stream: view {view.name} has lanes; name one, as in stream|lane")
         what = query.get("what", "rows" if view.folds else "state")
         if what not in get_args(What):
             raise Wrong(f"what: use one of {', '.join(get_args(What))}")
@@ -101,10 +107,14 @@ class Question:
                 "all workers, and how far they are is not known here; leave it out, or "
                 "ask these views with it first, and compare `as_of.offset` with `as_of.end` here"
             )
+        try:
+            not_in = int(query.get("not_in", "0"), 16)
+        except ValueError:
+            raise Wrong("not_in: it is what a redirect says; leave it out") from None
         return cls(
             view, stream, cast(What, what), fold, query.get("from", ""), query.get("to", ""),
             max(1, _number(query, "limit", PAGE, LIMIT)),
-            _number(query, "skip", 0, MOST_SKIPPED), wanted,
+            _number(query, "skip", 0, MOST_SKIPPED), wanted, not_in,
         )  # fmt: skip
 
 

@@ -2,10 +2,13 @@
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from aiohttp import web
+from aiokafka import TopicPartition
 from pydantic_core import to_json
 
 from stores.view_state import TableError
@@ -14,6 +17,7 @@ from topology.faust.worker.engine import Engine
 from topology.faust.worker.queries.ownership import NotHere, NotYet, Ownership, Place
 from topology.faust.worker.queries.question import Question, Wrong
 from topology.monitoring import Lags
+from topology.monitoring.same_origin import loopback, same_origin
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +36,10 @@ class QueryServer:
     def __init__(self, app: Any, engine: Engine) -> None:
         self._engine = engine
         self._ownership = Ownership(app, engine)
-        self._lags = Lags()
+        self._lags: defaultdict[tuple[str, TopicPartition], Lags] = defaultdict(Lags)
+        """Of each view in each partition: each is asked about, and stands, by itself."""
         self._runner: web.AppRunner | None = None
+        self._local = False
 
     async def start(self, address: str) -> None:
         """Listen.
@@ -45,6 +51,7 @@ class QueryServer:
             OSError: the address is taken, or none of this machine's.
         """
         host, _, port = address.rpartition(":")
+        self._local = loopback(host.strip("[]"))
         app = web.Application(handler_args={"max_line_size": LINE})
         app.router.add_get("/query", self._query)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
@@ -58,16 +65,22 @@ class QueryServer:
             await self._runner.cleanup()
 
     async def _query(self, request: web.Request) -> web.Response:
+        reason = same_origin(request.host, request.headers.get("Origin"), local=self._local)
+        if reason is not None:
+            return _refused(403, reason)
         try:
             question = Question.read(self._engine.topology, request.query)
-            place = await self._ownership.place(question.view, question.stream)
+            place = await self._ownership.place(question)
             return await self._answer(question, place)
         except Wrong as error:
             return _refused(error.status, str(error))
         except NotHere as error:
             if not error.owner:
                 return _refused(503, f"{error}, and no worker is known to have it; ask again")
-            to = f"{error.owner.rstrip('/')}/query?{request.query_string}"
+            asked = {**request.query}
+            if error.not_in:
+                asked["not_in"] = f"{error.not_in:x}"
+            to = f"{error.owner.rstrip('/')}/query?{urlencode(asked)}"
             answer = {"error": str(error), "owner": error.owner}
             return _json(answer, 307, {"Location": to})
         except NotYet as error:
@@ -86,9 +99,7 @@ class QueryServer:
             raise NotYet("the partition is being taken away, or starts again")
         # From here on nothing awaits: rows, state and offset are those of one commit.
         offset = place.offset
-        if end is not None:
-            self._lags.note({place.partition: end}, time.monotonic())
-        lag = self._lags.of(place.partition, offset, time.monotonic()) if end is not None else None
+        lag = None if end is None else self._lag(place, end, offset)
         if most is not None:
             staleness = None if staleness is None else time.monotonic() - began
             if staleness is None or staleness > most or not certain:
@@ -133,6 +144,12 @@ class QueryServer:
                 },
             }
         )
+
+    def _lag(self, place: Place, end: int, offset: int) -> tuple[int, float] | None:
+        """(records, seconds) from where a view stands to the end of its input."""
+        lags, now = self._lags[place.view.name, place.partition], time.monotonic()
+        lags.note({place.partition: end}, now)
+        return lags.of(place.partition, offset, now)
 
 
 def _refused(status: int, why: str) -> web.Response:

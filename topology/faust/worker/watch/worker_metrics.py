@@ -18,10 +18,10 @@ from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 from topology.faust.worker.partition import Partition
 from topology.model.counts import Counts
 from topology.model.event import Event
-from topology.monitoring import Lags, Pages, gauge
+from topology.monitoring import Growth, Lags, Pages, gauge
 
 PLACES = ("waiting", "parked", "redelivering")
-"""Counts that go down again; the others only grow."""
+"""Counts of what is held now; the others say what has become of events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +117,22 @@ class WorkerMetrics:
 
 
 def worker_figures(
-    partitions: Sequence[Partition], lags: Lags, restoring: Mapping[TopicPartition, int]
+    partitions: Sequence[Partition],
+    lags: Lags,
+    grown: Growth,
+    restoring: Mapping[TopicPartition, int],
 ) -> Iterator[Metric]:
     """The figures of the partitions that a worker has, by view and partition.
 
     Args:
         partitions: the worker's.
         lags: what is known of their ends.
+        grown: what is known of their counts.
         restoring: changelog's partition → records that are still to be read from it.
     """
     yield from _of_inputs(partitions, lags)
     runners = list(stage_runners(partitions))
-    yield from _of_views(list(view_states(partitions)), runners)
+    yield from _of_views(list(view_states(partitions)), runners, grown)
     yield from _of_stages(runners)
     yield gauge(
         "sequitur_restoring_records",
@@ -242,7 +246,9 @@ def _by_workers(runners: Iterable[OrderedRunner]) -> dict[tuple[str, int], Count
     return found
 
 
-def _of_views(views: Iterable[ViewState], runners: Iterable[OrderedRunner]) -> Iterator[Metric]:
+def _of_views(
+    views: Iterable[ViewState], runners: Iterable[OrderedRunner], grown: Growth
+) -> Iterator[Metric]:
     beyond = _by_workers(runners)
     at = ["view", "partition"]
     events = CounterMetricFamily(
@@ -265,20 +271,28 @@ def _of_views(views: Iterable[ViewState], runners: Iterable[OrderedRunner]) -> I
         "sequitur_view_halted", "Whether a view is halted: 1, or 0.", labels=at
     )
     now = wall()
+
+    def add(labels: list[str], counts: Counts, names: Iterable[str]) -> None:
+        for name in names:
+            count, where = getattr(counts, name), [*labels, name]
+            if name in PLACES:
+                held.add_metric(where, count)
+            else:
+                # What was put back was dead, and may be so again by now.
+                count += counts.redriven if name == "dead" else 0
+                events.add_metric(where, grown.of(tuple(where), count))
+
     for view in views:
         labels, state = [view.name, str(view.partition)], view.task.state
         counts = state.counts + beyond.pop((view.name, view.partition), Counts())
-        for name in (f.name for f in fields(Counts)):
-            (held if name in PLACES else events).add_metric([*labels, name], getattr(counts, name))
+        add(labels, counts, (f.name for f in fields(Counts)))
         waiting = list(state.waiting.items())
         streams.add_metric(labels, len(waiting))
         since = min((p.since for s, p in waiting if s not in state.parked and p.since), default=now)
         oldest.add_metric(labels, max(0, now - since) / 1000)
         halted.add_metric(labels, float(view.task.halted is not None))
     for (view_name, partition), counts in beyond.items():
-        for name in ("failed", "dead", "unrouted", "parked"):
-            made = [view_name, str(partition), name]
-            (held if name in PLACES else events).add_metric(made, getattr(counts, name))
+        add([view_name, str(partition)], counts, ("failed", "dead", "unrouted", "parked"))
     yield from (events, held, streams, oldest, halted)
 
 

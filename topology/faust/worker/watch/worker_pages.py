@@ -15,7 +15,7 @@ from topology.faust.worker.watch.worker_metrics import (
     worker_figures,
 )
 from topology.model.printable import printable
-from topology.monitoring import Lags, Pages, Question, up
+from topology.monitoring import Growth, Lags, Pages, Question, up
 
 
 class WorkerPages(Pages):
@@ -29,12 +29,12 @@ class WorkerPages(Pages):
         super().__init__()
         self._engine = engine
         engine.context.timings = WorkerMetrics(self)
-        self._lags = Lags()
+        self._lags, self._grown = Lags(), Growth()
         self._broker = Question(self._ends)
 
     async def _ends(self) -> None:
         engine = self._engine
-        ends: Mapping[TopicPartition, int] = await engine.context.shared_reader.ends(
+        ends: Mapping[TopicPartition, int] = await engine.context.barriers.ends(
             [each.source for each in engine.running]
         )
         self._lags.note(ends, time.monotonic())
@@ -43,7 +43,7 @@ class WorkerPages(Pages):
         """The figures of now."""
         restoring = self._engine.tables.restoring
         left = {at: end - (table.offset or 0) for at, (table, end) in list(restoring.items())}
-        yield from worker_figures(list(self._engine.running), self._lags, left)
+        yield from worker_figures(list(self._engine.running), self._lags, self._grown, left)
         yield up("broker", self._broker.answered)
         if lent := databases(list(self._engine.running)):
             yield up("database", not any(lent.values()))

@@ -1,5 +1,6 @@
 """An old data folder does not revive what was dropped meanwhile."""
 
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -120,6 +121,29 @@ async def test_a_table_behind_which_nothing_was_written_is_right_however_old_it_
     """Behind what it wrote last is the end of the transaction."""
     _, changelog = await restored(monkeypatch, noted=NOW - 90 * DAY, offset=offset)
     assert changelog.read == []
+
+
+async def test_a_table_that_is_cut_off_while_it_is_caught_up_is_in_step_since_no_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it had not come to by then may be compacted away before it goes on."""
+    table, noted = MemoryTable(), NOW - DAY // 2
+    table.write([(b"px", b"3"), in_step_row(noted)], 10)
+    tables = Tables(None, SimpleNamespace())
+
+    async def kept(_: str) -> float:
+        return DAY
+
+    async def cut_off(*_: object) -> AsyncIterator[list[Record]]:
+        yield [Record("changelog", 0, 12, b"py", b"1", [], NOW)]
+        raise ConnectionError
+
+    monkeypatch.setattr(tables, "_kept", kept)
+    monkeypatch.setattr(module, "wall", lambda: NOW)
+    monkeypatch.setattr(module, "read_range", cut_off)
+    with pytest.raises(ConnectionError):
+        await tables._catch_up(Changelog({}, 40), table, PLACE)
+    assert (table.offset, in_step_of(table)) == (13, noted)
 
 
 async def test_a_rebuild_that_was_cut_off_goes_on_where_it_was(

@@ -9,12 +9,13 @@ from tests.topology.faust.worker.ordered.in_memory import Partition
 from topology import Emit, Event, Inspector, Topology, advance, key, park
 from topology.engine.state.rows import BUFFERS
 from topology.faust.worker.watch.worker_metrics import _of_views
+from topology.monitoring import Growth
 
 
 def figures(held: Partition) -> dict[tuple[str, str, str], float]:
     return {
         (sample.labels["view"], sample.labels["partition"], sample.labels[last]): sample.value
-        for family in _of_views([], [held.runner])
+        for family in _of_views([], [held.runner], Growth())
         for sample in family.samples
         for last in ("outcome", "place")
         if last in sample.labels

@@ -215,3 +215,27 @@ async def test_a_database_whose_default_is_stricter_rolls_no_turn_back_for_the_o
     assert held.runner.core.counts.rolled_back == 0
     assert len(booked(url)) == 50
     await held.runner.stop(1)
+
+
+@on_postgresql
+async def test_locks_of_an_owner_whose_host_is_gone_go_with_the_partition(
+    url: str,  # noqa: F811
+) -> None:
+    """It said nothing when it went, so the server goes on with its transactions."""
+    source = TopicPartition("in", 0)
+    gone, other, heir = (
+        LentConnections(url, "t.work", each, 2)
+        for each in (source, TopicPartition("in", 1), source)
+    )
+    grant = Grant(1, (cast(Any, SimpleNamespace(offset=0)),), 0.0)
+    add = "update sums set n = n + 1"
+    for lent in (gone, other):
+        await lent.open(lambda offset: False)
+    await other.execute(grant, "insert into booked values ('b', 2)")
+    await gone.execute(grant, add)
+    await heir.open(lambda offset: False)
+    await heir.execute(grant, add)
+    assert (await heir.execute(grant, "select n from sums")).scalar() == 1
+    assert len((await other.execute(grant, "select * from booked")).all()) == 1
+    for lent in (gone, other, heir):
+        await lent.close()

@@ -1,0 +1,102 @@
+"""A rebuild that goes on with a plan has what the plan was made with, or makes a new one."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from sequitur.rebuild import job as jobs
+from sequitur.rebuild.job import Job
+from sequitur.rebuild.load import Refused
+from sequitur.rebuild.plan import Plan, Request, WorkFolder
+from stores.sinks import Sink, open_sink
+from tests.topology.partition import shop
+from topology.faust.worker.snapshot import Snapshot
+from topology.view_rebuild import Tally
+
+THEN, NOW = (Snapshot(at, {}, {}, {}, {}) for at in (1, 2))
+
+
+@dataclass
+class Resumed(Job):
+    """A job whose read store refuses what is folded.
+
+    built: whether the limits were there when it began to build, and the plan.
+    """
+
+    built: list[tuple[bool, Plan]] = field(default_factory=list)
+
+    def limits(self, plan: Plan, check: Callable[[], None]) -> Any:
+        self.built.append((self.folder.limits.exists(), plan))
+        self.folder.limits.touch()
+        return nullcontext()
+
+    def spark(self) -> Any:
+        return nullcontext()
+
+    def build(self, *_: Any) -> Any:
+        plan = self.built[-1][1]
+
+        def run(shadow: Sink, send: None) -> None:
+            if plan.fold:
+                raise Refused("a NOT NULL")
+            write_notes(shadow, "a", "b")
+
+        return SimpleNamespace(run=run, tallies={"board": Tally(tables=["notes"])})
+
+
+def write_notes(sink: Sink, *ids: str) -> None:
+    """Write rows of a table that is not declared."""
+    rows = [{"op": "upsert", "table": "notes", "key": {"id": i}, "values": {"n": 1}} for i in ids]
+    body = {"view": "board", "stream": "a", "sequence": 1, "changes": rows}
+    assert sink.apply([("shop.board", 0, 0, orjson.dumps(body))]).dead == 0
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resumed:
+    async def snapshot(*_: Any) -> Snapshot:
+        return NOW
+
+    follow = SimpleNamespace(catch_up=lambda: None, switch=lambda: None)
+    monkeypatch.setattr(jobs, "snapshot", snapshot)
+    monkeypatch.setattr(jobs, "Follow", lambda *_: nullcontext(follow))
+    app = SimpleNamespace(engine=SimpleNamespace(topology=shop()))
+    url = f"sqlite:///{tmp_path}/read.db"
+    request = Request(("board",), url, ())
+    return Resumed(app, request, url, WorkFolder(tmp_path / "work"), {}, lambda: False)
+
+
+@pytest.mark.parametrize(("limits", "snapshot"), [(True, THEN), (False, NOW)])
+def test_a_snapshot_is_gone_on_with_only_if_its_limits_were_read(
+    job: Resumed, limits: bool, snapshot: Snapshot
+) -> None:
+    job.folder.save(Plan(job.request, THEN, fold=False))
+    if limits:
+        job.folder.limits.touch()
+    assert job.run()
+    assert [(there, plan.snapshot) for there, plan in job.built][:1] == [(limits, snapshot)]
+
+
+def test_the_limits_are_kept_for_what_is_made_once_more(job: Resumed) -> None:
+    assert job.run()
+    assert [(there, plan.snapshot, plan.fold) for there, plan in job.built] == [
+        (False, NOW, True),
+        (True, NOW, False),
+    ]
+    assert not job.folder.limits.exists()
+
+
+def test_tables_that_are_not_declared_are_compared_each_time(job: Resumed) -> None:
+    job.switch = "same"
+    with open_sink(job.store) as live:
+        write_notes(live, "a")
+    for _ in range(2):
+        assert not job.run()
+    left = job.folder.load()
+    assert left is not None
+    assert left.stage == "follow"

@@ -1,0 +1,90 @@
+"""What breaks the rules of a Delta table that was made by hand is dead, and the rest goes on."""
+
+from typing import Any
+
+import pytest
+
+from stores.sinks import Batch, OutputRecord, Position
+from stores.sinks.contract import ORDERS, TOPIC, upsert, value
+from tests.stores.sinks.delta.distributed import DistributedDeltaStore
+from tests.stores.sinks.delta.table_log import actions
+from tests.stores.sinks.delta.tested_store import DeltaStore
+
+pytestmark = pytest.mark.integration
+
+COLUMNS = "n INT, day DATE, price DECIMAL(4, 2), code VARCHAR(3), must BIGINT NOT NULL"
+
+
+def record(offset: int, **values: Any) -> OutputRecord:
+    """A record of a row in a plain table, and of one in a table with rules."""
+    rows = [upsert("orders", {"id": offset}), upsert("ruled", {"id": offset}, must=1, **values)]
+    return TOPIC, 0, offset, value("a", offset, *rows)
+
+
+class RuledStore(DeltaStore):
+    @pytest.fixture(autouse=True)
+    def _ruled(self, _folder: None) -> None:
+        for name, columns in (("ruled", COLUMNS), ("counts", "n INT")):
+            self.spark.sql(
+                f"CREATE TABLE delta.`{self.folder}/{name}` "
+                f"(id BIGINT COMMENT 'primary key 1', {columns}) USING delta"
+            )
+        few = "CONSTRAINT few CHECK (must IS NULL OR must < 10)"
+        self.spark.sql(f"ALTER TABLE delta.`{self.folder}/ruled` ADD {few}")
+
+
+class TestRefused(RuledStore):
+    def test_no_table_has_a_record_twice_or_misses_one(self) -> None:
+        told: list[Any] = []
+        with self.open([ORDERS]) as sink:
+            records = [record(0, n=0), record(1, n=2**40), record(2, n=2), record(3, n=3)]
+            done = sink.apply(records, Batch("q", 0), told.extend)
+            assert (done.records, done.applied, done.dead) == (4, 3, 1)
+            assert sink.last_batch("q") == 0
+            assert sink.progress() == [Position(TOPIC, 0, 4, applied=3, dead=1)]
+            assert [dead.offset for dead in told] == [1]
+            assert sink.apply([record(4, n=4)], Batch("q", 1)).applied == 1
+        ((*at, reason, _),) = self.dead()
+        assert at == [TOPIC, 0, 1]
+        assert "overflow" in reason
+        assert self.rows("ruled") == {(n,): {"n": n, "must": 1} for n in (0, 2, 3, 4)}
+        # Which was written before the other one refused the batch.
+        assert sorted(self.rows("orders")) == [(n,) for n in range(5)]
+        log = actions(self.folder / "orders")
+        written = [action for name, action in log if name == "commitInfo"]
+        assert len(written) == 1 + 2
+
+    def test_a_value_is_refused_by_any_rule(self) -> None:
+        bad: list[dict[str, Any]] = [
+            {"n": 2**40},
+            {"day": "no day"},
+            {"price": 1000.5},
+            {"code": "long"},
+        ]
+        bad += [{"must": 99}, {"must": None}]
+        rows = [upsert("ruled", {"id": 1}, **{"must": 1, **values}) for values in bad]
+        rows.append(upsert("counts", {"id": 1}, n=2**40))
+        with self.open() as sink:
+            sink._tables._merges["counts"] = 0  # so that it is an INSERT, of which a task says so
+            for at, row in enumerate(rows):
+                assert sink.apply([(TOPIC, 0, at, value("a", at, row))]).dead == 1
+        reasons = [reason.partition("[")[2].partition("]")[0] for *_, reason, _ in self.dead()]
+        assert reasons == [
+            "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE",
+            "CAST_INVALID_INPUT",
+            "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION",
+            "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
+            "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+            "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+            "CAST_OVERFLOW_IN_TABLE_INSERT",
+        ]
+        assert self.rows("ruled") == self.rows("counts") == {}
+
+
+class TestRefusedByTasks(DistributedDeltaStore, RuledStore):
+    def test_a_large_batch_is_left_to_the_driver(self) -> None:
+        with self.open([ORDERS]) as sink:
+            assert sink.apply([record(0, n=0), record(1, n=2**40)]).dead == 1
+            ((reason),) = sink.reasons
+            assert "overflow" in reason
+        assert self.rows("ruled") == {(0,): {"n": 0, "must": 1}}

@@ -1,0 +1,115 @@
+"""A writer whose batch was taken for cut off, though it is at work, loses no record."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stores.sinks import Batch, OutputRecord, Position
+from stores.sinks.contract import ORDERS, TOPIC, upsert, value
+from stores.sinks.delta import batches
+from stores.sinks.delta.files import HadoopFiles
+from stores.sinks.delta.numbered_files import KEPT, NumberedFiles, VersionConflict
+from stores.sinks.delta.sink import DeltaSink
+from stores.sinks.distributed import NotDistributed
+from tests.stores.sinks.delta.distributed import framed
+from tests.stores.sinks.delta.tested_store import DeltaStore
+
+pytestmark = pytest.mark.integration
+
+Apply = Callable[[DeltaSink, list[OutputRecord]], Any]
+
+
+def record(offset: int) -> OutputRecord:
+    """The first record of a stream, which has one row."""
+    row = upsert("orders", {"id": offset}, state="there")
+    return TOPIC, 0, offset, value(f"s{offset}", 1, row)
+
+
+def by_driver(sink: DeltaSink, records: list[OutputRecord]) -> Any:
+    return sink.apply(records, Batch("q", 0))
+
+
+def by_tasks(sink: DeltaSink, records: list[OutputRecord]) -> Any:
+    try:
+        return sink.apply_frame(framed(sink._tables.spark, records), Batch("q", 0))
+    except NotDistributed:  # since records come again
+        return by_driver(sink, records)
+
+
+class TestTwoWriters(DeltaStore):
+    @pytest.mark.parametrize(
+        ("apply", "step", "noted"),
+        [
+            (by_driver, "_write_rows", 20),
+            (by_driver, "_write_rows", 2),  # so that the first one writes `_progress`
+            (by_tasks, "_write_staged", 20),
+        ],
+    )
+    def test_a_batch_that_was_taken_for_cut_off_is_applied_to_what_is_there(
+        self, apply: Apply, step: str, noted: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(batches, "NOTED_BATCHES", noted)
+        self.apply(record(0))
+        with self.open([ORDERS]) as one, self.open([ORDERS]) as other:
+            self._before(one, step, lambda: other.apply([record(1)]))
+            done = apply(one, [record(1), record(2), record(3)])
+            assert (done.replayed, done.applied, done.duplicates) == (1, 2, 0)
+            assert one.last_batch("q") == 0
+            assert other.progress() == one.progress() == [Position(TOPIC, 0, 4, applied=4)]
+        assert sorted(self.rows("orders")) == [(0,), (1,), (2,), (3,)]
+
+    def test_a_batch_that_was_whole_is_not_applied_again(self) -> None:
+        with self.open([ORDERS]) as one, self.open([ORDERS]) as other:
+            self._behind(one, "_save_progress", lambda: other.apply([record(1)]))
+            done = one.apply([record(0)], Batch("q", 0))
+            assert (done.replayed, done.applied) == (1, 0)
+            assert one.apply([record(2)], Batch("q", 1)).applied == 1
+        assert sorted(self.rows("orders")) == [(0,), (1,), (2,)]
+
+    def test_a_batch_that_went_on_meanwhile_is_not_taken_for_cut_off(self) -> None:
+        with self.open([ORDERS]) as one, self.open([ORDERS]) as other:
+            write, replayed = one._write_rows, []
+
+            def looked_at(*arguments: Any) -> None:
+                setattr(one, "_write_rows", write)  # noqa: B010
+                self._behind(other, "_make_tables", lambda: write(*arguments))
+                replayed.append(other.apply([record(0)]).replayed)
+
+            setattr(one, "_write_rows", looked_at)  # noqa: B010
+            one.apply([record(0), record(1)], Batch("q", 0))
+            assert (replayed, one.last_batch("q")) == ([1], 0)
+        assert sorted(self.rows("orders")) == [(0,), (1,)]
+
+    def _before(self, sink: DeltaSink, step: str, work: Callable[[], Any]) -> None:
+        """Let another writer work before a step is done for the first time."""
+        do = getattr(sink, step)
+
+        def overtaken(*arguments: Any) -> Any:
+            setattr(sink, step, do)
+            work()
+            return do(*arguments)
+
+        setattr(sink, step, overtaken)
+
+    def _behind(self, sink: DeltaSink, step: str, work: Callable[[], Any]) -> None:
+        """Let another writer work behind a step that is done for the first time."""
+        do = getattr(sink, step)
+
+        def overtaken(*arguments: Any) -> None:
+            setattr(sink, step, do)
+            do(*arguments)
+            work()
+
+        setattr(sink, step, overtaken)
+
+
+def test_a_number_that_was_deleted_is_not_taken_again(spark: SparkSession, tmp_path: Path) -> None:
+    files = NumberedFiles(HadoopFiles(spark, str(tmp_path)), "numbered")
+    for version in range(KEPT + 2):
+        files.add(version, b"")
+    with pytest.raises(VersionConflict):
+        files.add(1, b"")
+    assert files.versions() == list(range(2, KEPT + 2))

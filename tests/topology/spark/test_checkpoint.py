@@ -1,0 +1,56 @@
+"""What a query's checkpoint folder remembers of its views, without Spark."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from topology import Topology
+from topology.spark.checkpoint import Checkpoint
+from topology.spark.settings import CannotRun
+
+
+class MemoryCheckpoint(Checkpoint):
+    """The folder as a dict."""
+
+    def __init__(self) -> None:
+        self.folder, self.content = "checkpoint", dict[str, bytes]()
+        self._path = lambda folder, name: name
+        self._files = SimpleNamespace(rename=self._rename)
+
+    def _rename(self, old: str, new: str) -> None:
+        self.content[new] = self.content.pop(old)
+
+    def _read(self, name: str) -> str | None:
+        found = self.content.get(name)
+        return None if found is None else found.decode()
+
+    def _write(self, name: str, content: bytes) -> None:
+        self.content[name] = content
+
+    def _names(self, folder: str) -> list[str]:
+        return [each.rpartition("/")[2] for each in self.content if each.startswith(f"{folder}/")]
+
+
+def shop(*views: str) -> Topology:
+    found = Topology("shop")
+    orders = found.source("orders", inspector=lambda message: None)
+    for view in views:
+
+        @found.view(view, of=orders)
+        def handle(event: object) -> None: ...
+
+    return found
+
+
+def test_a_view_that_was_taken_out_is_refused_when_it_is_put_back() -> None:
+    checkpoint = MemoryCheckpoint()
+    checkpoint.check(shop("board", "stock"))
+    checkpoint.content["offsets/0"] = b""
+    checkpoint.check(shop("board"))
+    checkpoint.check(shop("board"))
+    for _ in range(2):
+        with pytest.raises(CannotRun, match="view 'stock' was taken out before"):
+            checkpoint.check(shop("board", "stock"))
+    with pytest.raises(CannotRun, match="view 'more' is new"):
+        checkpoint.check(shop("board", "more"))
+    checkpoint.check(shop("board"))
