@@ -132,6 +132,7 @@ def measure(
     for bench.turn in range(repeats):
         for taken in scenario.run(bench):
             result.samples.append(taken)
+            bench.results[scenario.name] = result
             facts["load after"] = machine.load()
             keep(result)
             console.print(f"  {bench.turn + 1}/{repeats}  {_line(taken)}", soft_wrap=True)

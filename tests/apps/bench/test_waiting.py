@@ -20,4 +20,4 @@ def test_all_that_waits_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(Wrong, match="12 outputs of 15"):
         waiting.check(partition, 15)
     assert waiting.behind(tmp_path, 5, 3).keys() == {"waits", "goes"}
-    assert waiting.hot(tmp_path, [3, 2, 1, 6, 5, 4]).keys() == {"all"}
+    assert waiting.all_in_all(tmp_path, [(1, n) for n in (3, 2, 1, 4)]).keys() == {"all"}
