@@ -182,7 +182,8 @@ class Run:
 
     def look(self) -> Look:
         """How far the outputs are, at the monotonic clock's seconds."""
-        return Look(time.monotonic(), sum(self.cluster.ends(self._ends()).values()), self.cpu())
+        ends = tuple(self.cluster.ends(self._ends()).values())
+        return Look(time.monotonic(), ends, self.cpu())
 
     def watch(self, records: int, since: Look | None = None) -> Timing:
         """Wait until the outputs hold that many records altogether. since: the look with which it

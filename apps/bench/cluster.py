@@ -26,6 +26,8 @@ from sequitur.demo.kafka import Kafka
 _TIMEOUT = 30.0
 _HELD = 15 * 60 * 1000
 """Milliseconds for which messages may be held back: what a broker allows by default."""
+_TAIL = 1000
+"""Offsets at the end of a partition in which its last record is looked for first."""
 
 # What is said of a topic that was just made.
 _NOT_YET = (
@@ -131,6 +133,43 @@ class Cluster(Kafka):
                 time.sleep(0.1)
                 continue
             return offsets[1]
+
+    def complete(self, partitions: Iterable[Partition]) -> list[int]:
+        """The offset behind the last committed record of each partition; 0 where there is none.
+
+        Raises KafkaException and TimeoutError.
+        """
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.broker,
+                "group.id": "sequitur-bench-complete",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 5,
+            }
+        )
+        try:
+            return [self._behind_last(consumer, *partition) for partition in partitions]
+        finally:
+            consumer.close()
+
+    def _behind_last(self, consumer: Consumer, topic: str, number: int) -> int:
+        found = 0
+        for first in (max(0, self._end(topic, number) - _TAIL), 0):
+            consumer.assign([TopicPartition(topic, number, first)])
+            while (message := consumer.poll(_TIMEOUT)) is not None:
+                if (error := message.error()) is None:
+                    found = (message.offset() or 0) + 1
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    break
+                else:
+                    raise KafkaException(error)
+            else:
+                raise TimeoutError(f"topic {topic}: nothing to read for {_TIMEOUT:.0f} s")
+            if found:
+                break
+        return found
 
     def members(self, group: str) -> int:
         """How many members the group has that know their partitions; 0 while it is balanced."""

@@ -12,6 +12,7 @@ from bench import machine, report
 from bench.bench import Bench, sample
 from bench.cluster import Cluster
 from bench.options import Options
+from bench.peers import flink, kafka_streams
 from bench.peers.peer import Peer
 from bench.peers.registry import PEERS, SEQUITUR
 from bench.results import Result, Sample, load, save
@@ -75,7 +76,8 @@ def run(options: Options, console: Console) -> int:
                 lambda so_far: save(kept, (results | {so_far.scenario: so_far}).values()),
             )  # fmt: skip
             if scenario.subjects:
-                result.facts["absent"] = ", ".join(n for n in absent if n in scenario.subjects)
+                known = (name for name in PEERS if name not in ready)
+                result.facts["absent"] = ", ".join(n for n in known if n in scenario.subjects)
             measured[name] = results[name] = result
             save(kept, results.values())
             console.print(report.grid(scenario, result).rich(scenario.title))
@@ -124,6 +126,8 @@ def measure(
     """
     console.print(f"\n{scenario.title}")
     facts = machine.facts() | {
+        "Kafka Streams": kafka_streams.VERSION,
+        "Flink": flink.VERSION,
         "events": str(bench.events),
         "repeats": str(repeats),
         "load before": machine.load(),
@@ -132,7 +136,6 @@ def measure(
     for bench.turn in range(repeats):
         for taken in scenario.run(bench):
             result.samples.append(taken)
-            bench.results[scenario.name] = result
             facts["load after"] = machine.load()
             keep(result)
             console.print(f"  {bench.turn + 1}/{repeats}  {_line(taken)}", soft_wrap=True)

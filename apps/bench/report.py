@@ -98,7 +98,7 @@ def machine_grid(facts: Mapping[str, str]) -> Grid:
 def conditions(result: Result) -> str:
     """Under what a scenario was measured, in a line."""
     facts = result.facts
-    absent = f" Not installed: {facts['absent']}." if facts.get("absent") else ""
+    absent = f" Not measured: {facts['absent']}." if facts.get("absent") else ""
     return (
         f"{facts['date']}, Sequitur {facts['Sequitur']}; {int(facts['events']):,} events,"
         f" repeats: {facts['repeats']}; load average {facts['load before']} before and"
@@ -143,8 +143,8 @@ _OF_A_RUN = ("date", "Sequitur", "events", "repeats", "absent", "load before", "
 _HEAD = """\
 # Benchmarks
 
-`scripts/bench engine` writes this page. It measures Sequitur and its alternatives in turn, on one
-broker. `--install` installs the alternatives first; `--help` shows all options.
+`scripts/bench engine` writes the tables of this page. It measures Sequitur and its alternatives in
+turn, on one broker. `--install` installs the alternatives first; `--help` shows all options.
 
 All do the same job. Events of 5,000 streams arrive on one topic of 4 partitions, keyed by stream.
 10% are late by a few events of their own stream, and 5% arrive twice. The output topic has to hold
@@ -159,19 +159,20 @@ _PEERS = """\
 
 Their programs are in `apps/bench/peers`. What is not said here is as each has it by default.
 
-- *The practical limit*: an aiokafka consumer and producer in one loop, batch by batch; RocksDB,
-  changelog and transactions like Sequitur's, but no views, handlers, counts, policies or recovery,
-  and no care for what a crash leaves behind.
+- *The bare loop*: an aiokafka consumer and producer, one batch of 8,000 after the other, so that it
+  waits while the broker commits; RocksDB, changelog and transactions like Sequitur's, but no views,
+  handlers, counts, policies or recovery, and no care for what a crash leaves behind.
 - *Kafka Streams*: a processor with two RocksDB stores that have changelogs, one thread, linger
   20 ms, batches of 256 KB, 5,000 records a poll; it reads no more of an event than its sequence.
 - *Quix Streams*: a stateful function that may yield several events, commit interval 1 s, linger
   20 ms.
 - *Flink*: a keyed process function with a value and a map state on the heap, one slot in a process
-  of its own, 2 GB of heap, objects reused, a checkpoint every 500 ms, transactional sink with
-  linger 20 ms and batches of 256 KB, 5,000 records a poll.
+  of its own unless said otherwise, 2 GB of heap, objects reused, a checkpoint every 500 ms,
+  transactional sink with linger 20 ms and batches of 256 KB, 5,000 records a poll.
 - Of the flights, *Kafka Streams* (`Flights.java`) has for each view a store of progress and numbers
   in one row of an aircraft, and one of what waits; *Flink* (`FlightsFlink.java`) has three states
-  on the heap for each. Both make the rows by `FlightRows.java`.
+  on the heap for each. Both read a movement once for the three, and make the rows by
+  `FlightRows.java`.
 - *Stock faust-streaming*: an agent and two RocksDB tables, linger 20 ms; at least once only, since
   in its exactly-once mode what is sent to a topic that it does not read is outside of the
   transaction. It gets a tenth of the events."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import ge
 
 from bench.cluster import Cluster, Partition
 
@@ -25,11 +26,16 @@ class Stalled(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """seconds: since the watch began. offsets: sum over the outputs. cpu: seconds used so far."""
+    """seconds: since the watch began. ends: of each output. cpu: seconds used so far."""
 
     seconds: float
-    offsets: int
+    ends: tuple[int, ...]
     cpu: float
+
+    @property
+    def offsets(self) -> int:
+        """The sum of the ends."""
+        return sum(self.ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +53,20 @@ class Timing:
     cpu: float
 
 
-def timing(looks: Sequence[Look], records: int, *, behind: bool = False) -> Timing:
+def timing(
+    looks: Sequence[Look], records: int, complete: Sequence[int], *, behind: bool = False
+) -> Timing:
     """Work it out from looks at outputs that grew to `records` records in the end.
 
-    behind: whether these came behind the first look, all of them; whatever was put out before.
+    complete: the offset behind the last record of each output; an end that grows beyond is a
+    marker, of a transaction without records. behind: whether these came behind the first look, all
+    of them; whatever was put out before.
     Raises Stalled where nothing came.
     """
     first = next(look for look in looks if look.offsets)
-    final = looks[-1].offsets
-    last = next(look for look in looks if look.offsets == final)
-    # Transaction markers have offsets too: their share is the same everywhere.
+    last = next(look for look in looks if all(map(ge, look.ends, complete)))
+    final = last.offsets
+    # Transaction markers have offsets too: their share is much the same from first to last.
     steady = records if behind else records * (final - first.offsets) / final
     if not steady:
         return Timing(first.seconds, last.seconds, records / last.seconds, last.cpu / records * 1e6)
@@ -90,16 +100,17 @@ def watch(
     looks = [] if since is None else [replace(since, seconds=0.0)]
     while True:
         check()
-        offsets = sum(cluster.ends(outputs).values())
-        now = time.monotonic()
-        if not looks or offsets != looks[-1].offsets:
-            looks.append(Look(now - began, offsets, cpu()))
+        ends = tuple(cluster.ends(outputs).values())
+        offsets, now = sum(ends), time.monotonic()
+        if not looks or ends != looks[-1].ends:
+            looks.append(Look(now - began, ends, cpu()))
             grew = now
         if done is not None:
             if offsets and now - grew > quiet and done():
-                return timing(looks, records, behind=since is not None)
+                complete = cluster.complete(outputs)
+                return timing(looks, records, complete, behind=since is not None)
         elif offsets >= records and now - grew > SETTLED:
-            return timing(looks, records)
+            return timing(looks, records, cluster.complete(outputs))
         if now - grew > STALLED or now - began > limit:
             raise Stalled(f"{offsets:,} of {records:,} records after {now - began:.0f} s")
         time.sleep(EVERY)

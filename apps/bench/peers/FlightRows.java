@@ -1,3 +1,5 @@
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -13,6 +15,18 @@ final class FlightRows {
     long[] get(String name) throws Exception;
 
     void put(String name, long[] numbers) throws Exception;
+  }
+
+  /** A movement's aircraft, without reading more than it takes to find it. */
+  static String tail(byte[] movement) throws IOException {
+    try (JsonParser parser = MAPPER.createParser(movement)) {
+      while (parser.nextToken() != null) {
+        if (parser.currentToken() == JsonToken.FIELD_NAME && parser.currentName().equals("tail")) {
+          return parser.nextTextValue();
+        }
+      }
+    }
+    throw new IOException("no tail");
   }
 
   /** The row change of a movement, or null where the view passes it by. */

@@ -26,14 +26,18 @@ import org.apache.kafka.streams.state.Stores;
  * Kafka Streams on the flights: re-keyed by aircraft, put in sequence and handled by three
  * processors, each with stores of its own. View V's rows go to the topic `GROUP.V`.
  *
- * <p>Besides the variables of every peer: CACHE, bytes of the stores' caches, none where it is 0.
+ * <p>Besides the variables of every peer: CACHE, bytes of the stores' caches, none where it is 0;
+ * THREADS, one unless told otherwise.
  */
 public final class Flights {
   private static final TypeReference<HashMap<String, long[]>> NUMBERS = new TypeReference<>() {};
 
+  /** A movement, read once for all views, and its bytes. */
+  private record Movement(JsonNode said, byte[] bytes) {}
+
   /** One view: progress and numbers are one row of an aircraft, what waits is a row each. */
   private static final class View
-      implements ProcessorSupplier<String, byte[], String, byte[]> {
+      implements ProcessorSupplier<String, Movement, String, byte[]> {
     private final String view;
     private final boolean cached;
 
@@ -57,12 +61,12 @@ public final class Flights {
     }
 
     @Override
-    public Processor<String, byte[], String, byte[]> get() {
+    public Processor<String, Movement, String, byte[]> get() {
       return new InSequence(view);
     }
   }
 
-  private static final class InSequence implements Processor<String, byte[], String, byte[]> {
+  private static final class InSequence implements Processor<String, Movement, String, byte[]> {
     private final String view;
     private ProcessorContext<String, byte[]> context;
     private KeyValueStore<String, byte[]> progress;
@@ -80,7 +84,7 @@ public final class Flights {
     }
 
     @Override
-    public void process(Record<String, byte[]> record) {
+    public void process(Record<String, Movement> record) {
       try {
         order(record);
       } catch (Exception error) {
@@ -88,9 +92,9 @@ public final class Flights {
       }
     }
 
-    private void order(Record<String, byte[]> record) throws Exception {
+    private void order(Record<String, Movement> record) throws Exception {
       String tail = record.key();
-      JsonNode said = FlightRows.MAPPER.readTree(record.value());
+      JsonNode said = record.value().said();
       long sequence = said.get("number").longValue();
       byte[] row = progress.get(tail);
       long last = row == null ? 0 : ByteBuffer.wrap(row).getLong();
@@ -98,7 +102,7 @@ public final class Flights {
         return;
       }
       if (sequence != last + 1) {
-        waiting.putIfAbsent(slot(tail, sequence), record.value());
+        waiting.putIfAbsent(slot(tail, sequence), record.value().bytes());
         return;
       }
       Map<String, long[]> known =
@@ -132,7 +136,7 @@ public final class Flights {
     }
 
     private void handle(
-        Record<String, byte[]> record,
+        Record<String, Movement> record,
         String tail,
         long sequence,
         JsonNode said,
@@ -152,7 +156,15 @@ public final class Flights {
 
   private static String tailOf(byte[] value) {
     try {
-      return FlightRows.MAPPER.readTree(value).get("tail").textValue();
+      return FlightRows.tail(value);
+    } catch (java.io.IOException error) {
+      throw new java.io.UncheckedIOException(error);
+    }
+  }
+
+  private static Movement read(byte[] value) {
+    try {
+      return new Movement(FlightRows.MAPPER.readTree(value), value);
     } catch (java.io.IOException error) {
       throw new java.io.UncheckedIOException(error);
     }
@@ -168,7 +180,7 @@ public final class Flights {
     settings.put("state.dir", environment.get("DATADIR"));
     settings.put("processing.guarantee", "exactly_once_v2");
     settings.put("auto.offset.reset", "earliest");
-    settings.put("num.stream.threads", "1");
+    settings.put("num.stream.threads", environment.getOrDefault("THREADS", "1"));
     settings.put("replication.factor", "1");
     settings.put("topology.optimization", "all");
     settings.put("statestore.cache.max.bytes", cache);
@@ -177,14 +189,15 @@ public final class Flights {
     settings.put("max.poll.records", "5000");
 
     StreamsBuilder builder = new StreamsBuilder();
-    KStream<String, byte[]> movements =
+    KStream<String, Movement> movements =
         builder.stream(
                 environment.get("INPUT"), Consumed.with(Serdes.ByteArray(), Serdes.ByteArray()))
             .selectKey((station, value) -> tailOf(value))
             .repartition(
                 Repartitioned.with(Serdes.String(), Serdes.ByteArray())
                     .withName("by-aircraft")
-                    .withNumberOfPartitions(Integer.parseInt(environment.get("PARTITIONS"))));
+                    .withNumberOfPartitions(Integer.parseInt(environment.get("PARTITIONS"))))
+            .mapValues(Flights::read);
     for (String view : FlightRows.VIEWS) {
       movements
           .process(new View(view, cache > 0))

@@ -19,6 +19,7 @@ import org.apache.flink.connector.kafka.sink.KafkaSink;
 import org.apache.flink.connector.kafka.source.KafkaSource;
 import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
 import org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDeserializationSchema;
+import org.apache.flink.streaming.api.datastream.DataStreamUtils;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
@@ -29,7 +30,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  * Flink on the flights: keyed by aircraft, put in sequence and handled by three functions, with
  * state on the heap. View V's rows go to the topic `GROUP.V`.
  *
- * <p>Besides the variables of every peer: CHECKPOINT, the milliseconds between two checkpoints.
+ * <p>Besides the variables of every peer: CHECKPOINT, the milliseconds between two checkpoints;
+ * SLOTS, one unless told otherwise.
  */
 public final class FlightsFlink {
   private static final TypeInformation<byte[]> BYTES =
@@ -37,9 +39,12 @@ public final class FlightsFlink {
   private static final TypeInformation<Tuple2<String, byte[]>> KEYED =
       Types.TUPLE(Types.STRING, BYTES);
 
+  /** A movement, read once for all views, and its bytes; it never leaves its task. */
+  private record Movement(String tail, JsonNode said, byte[] bytes) {}
+
   /** One view. */
   private static final class View
-      extends KeyedProcessFunction<String, Tuple2<String, byte[]>, Tuple2<String, byte[]>> {
+      extends KeyedProcessFunction<String, Movement, Tuple2<String, byte[]>> {
     private final String view;
     private transient ValueState<Long> progress;
     private transient MapState<Long, byte[]> waiting;
@@ -77,10 +82,8 @@ public final class FlightsFlink {
 
     @Override
     public void processElement(
-        Tuple2<String, byte[]> event, Context context, Collector<Tuple2<String, byte[]>> out)
-        throws Exception {
-      JsonNode said = FlightRows.MAPPER.readTree(event.f1);
-      long sequence = said.get("number").longValue();
+        Movement event, Context context, Collector<Tuple2<String, byte[]>> out) throws Exception {
+      long sequence = event.said().get("number").longValue();
       Long stored = progress.value();
       long last = stored == null ? 0 : stored;
       if (sequence <= last) {
@@ -88,16 +91,16 @@ public final class FlightsFlink {
       }
       if (sequence != last + 1) {
         if (!waiting.contains(sequence)) {
-          waiting.put(sequence, event.f1);
+          waiting.put(sequence, event.bytes());
         }
         return;
       }
-      handle(event.f0, sequence, said, out);
+      handle(event.tail(), sequence, event.said(), out);
       last = sequence;
       byte[] value;
       while ((value = waiting.get(last + 1)) != null) {
         waiting.remove(++last);
-        handle(event.f0, last, FlightRows.MAPPER.readTree(value), out);
+        handle(event.tail(), last, FlightRows.MAPPER.readTree(value), out);
       }
       progress.update(last);
     }
@@ -120,7 +123,7 @@ public final class FlightsFlink {
         ConsumerRecord<byte[], byte[]> record, Collector<Tuple2<String, byte[]>> out)
         throws IOException {
       byte[] value = record.value();
-      out.collect(Tuple2.of(FlightRows.MAPPER.readTree(value).get("tail").textValue(), value));
+      out.collect(Tuple2.of(FlightRows.tail(value), value));
     }
 
     @Override
@@ -161,7 +164,8 @@ public final class FlightsFlink {
     settings.setString("pipeline.object-reuse", "true");
     settings.setString("rest.port", "0");
     StreamExecutionEnvironment streams =
-        StreamExecutionEnvironment.createLocalEnvironment(1, settings);
+        StreamExecutionEnvironment.createLocalEnvironment(
+            Integer.parseInt(environment.getOrDefault("SLOTS", "1")), settings);
     KafkaSource<Tuple2<String, byte[]>> source =
         KafkaSource.<Tuple2<String, byte[]>>builder()
             .setBootstrapServers(broker)
@@ -175,9 +179,15 @@ public final class FlightsFlink {
     var byAircraft =
         streams
             .fromSource(source, WatermarkStrategy.noWatermarks(), "input", KEYED)
-            .keyBy(event -> event.f0, Types.STRING);
+            .keyBy(event -> event.f0, Types.STRING)
+            .map(
+                event -> new Movement(event.f0, FlightRows.MAPPER.readTree(event.f1), event.f1),
+                Types.GENERIC(Movement.class));
+    // Whoever is behind the map has the keys that came to it.
+    var movements =
+        DataStreamUtils.reinterpretAsKeyedStream(byAircraft, Movement::tail, Types.STRING);
     for (String view : FlightRows.VIEWS) {
-      byAircraft.process(new View(view), KEYED).sinkTo(sink(broker, group + "." + view));
+      movements.process(new View(view), KEYED).sinkTo(sink(broker, group + "." + view));
     }
     streams.execute();
   }

@@ -1,4 +1,4 @@
-"""The practical limit: what Python reaches on aiokafka and rocksdict with no framework at all.
+"""The bare loop: what Python reaches on aiokafka and rocksdict with no framework at all.
 
 All partitions in one loop, batch by batch: order, write RocksDB, send outputs and changelog as
 ready-made record batches, commit the offsets. It does what it must and no more: it does not restore

@@ -30,7 +30,7 @@ def apart(
 SEQUITUR = Peer("sequitur", lambda: "Sequitur", lambda: worker("passthrough"))
 LIMIT = Peer(
     "limit",
-    lambda: "plain aiokafka + rocksdict loop (the practical limit)",
+    lambda: "a bare loop on aiokafka and rocksdict",
     lambda: [sys.executable, "-m", "bench.peers.limit"],
 )
 KAFKA_STREAMS = apart(

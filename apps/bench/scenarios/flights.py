@@ -14,7 +14,7 @@ from bench.peers.java import JavaPeer
 from bench.peers.registry import FLINK, KAFKA_STREAMS, SEQUITUR
 from bench.programs import worker
 from bench.results import Result, Sample
-from bench.scenarios.scenario import Column, Scenario
+from bench.scenarios.scenario import Column, Scenario, in_turn
 from bench.workload import Message
 from soak.check import read
 
@@ -24,17 +24,21 @@ FIRST = 200
 RATE = 5_000
 """Live movements a second, unless told otherwise."""
 OURS = "a backlog: Sequitur"
+OURS_ON_TWO = "a backlog: Sequitur, `--processes 2`"
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
     """name: of the peer that has to be chosen. settings: of its environment. options: of our
-    worker's command."""
+    worker's command. two: whether it has two processes, threads or slots. live: whether it is
+    measured on the live shape too."""
 
     name: str
     program: JavaPeer | None = None
     settings: dict[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    two: bool = False
+    live: bool = False
 
     def command(self) -> list[str]:
         """The command of its program, which is compiled where it is not yet."""
@@ -46,14 +50,22 @@ class Contestant:
 
 
 CONTESTANTS = {
-    "Sequitur": Contestant(SEQUITUR.name),
-    "Sequitur, `--processes 2`": Contestant(SEQUITUR.name, options=("--processes", "2")),
-    "Kafka Streams": Contestant(KAFKA_STREAMS.name, kafka_streams.FLIGHTS),
+    "Sequitur": Contestant(SEQUITUR.name, live=True),
+    "Sequitur, `--processes 2`": Contestant(
+        SEQUITUR.name, options=("--processes", "2"), two=True, live=True
+    ),
+    "Kafka Streams": Contestant(KAFKA_STREAMS.name, kafka_streams.FLIGHTS, live=True),
     "Kafka Streams, caches of 64 MB": Contestant(
         KAFKA_STREAMS.name, kafka_streams.FLIGHTS, {"CACHE": str(64 << 20)}
     ),
-    "Flink, 500 ms": Contestant(FLINK.name, flink.FLIGHTS, {"CHECKPOINT": "500"}),
+    "Kafka Streams, two threads": Contestant(
+        KAFKA_STREAMS.name, kafka_streams.FLIGHTS, {"THREADS": "2"}, two=True
+    ),
+    "Flink, 500 ms": Contestant(FLINK.name, flink.FLIGHTS, {"CHECKPOINT": "500"}, live=True),
     "Flink, 100 ms": Contestant(FLINK.name, flink.FLIGHTS, {"CHECKPOINT": "100"}),
+    "Flink, two slots, 500 ms": Contestant(
+        FLINK.name, flink.FLIGHTS, {"CHECKPOINT": "500", "SLOTS": "2"}, two=True
+    ),
 }
 """Who does it, in which set-up."""
 
@@ -61,8 +73,8 @@ CONTESTANTS = {
 def run(bench: Bench) -> Iterator[Sample]:
     """Each contestant on each shape."""
     for shape in SHAPES:
-        for title, contestant in CONTESTANTS.items():
-            if contestant.name in bench.peers:
+        for title, contestant in in_turn(CONTESTANTS.items(), bench.turn):
+            if contestant.name in bench.peers and (contestant.live or shape == SHAPES[0]):
                 subject = f"{shape}: {title}"
                 yield sample(subject, lambda s=shape, c=contestant: measure(bench, s, c))  # type: ignore[misc]
 
@@ -111,13 +123,17 @@ def workload(events: int) -> FlightsWorkload:
     return FlightsWorkload(events)
 
 
-def by_the_better(result: Result, title: str) -> float | None:
-    """Our rate with a backlog, by the better of the set-ups of another, None where neither is
-    measured."""
-    ours = result.figure(OURS, "rate")
-    names = [f"{SHAPES[0]}: {name}" for name in CONTESTANTS if name.startswith(title)]
-    others = [found.median for name in names if (found := result.figure(name, "rate"))]
-    return ours.median / max(others) if ours and others else None
+def by_the_better(result: Result, title: str, ours: str = OURS) -> float | None:
+    """Our rate with a backlog, by the best of the set-ups of another, None where neither is
+    measured. One process is held against one thread or slot, two against any."""
+    found = [
+        rate.median
+        for name, each in CONTESTANTS.items()
+        if name.startswith(title) and (ours == OURS_ON_TWO or not each.two)
+        if (rate := result.figure(f"{SHAPES[0]}: {name}", "rate"))
+    ]
+    rate = result.figure(ours, "rate")
+    return rate.median / max(found) if rate and found else None
 
 
 SCENARIO = Scenario(
@@ -131,7 +147,8 @@ SCENARIO = Scenario(
     f" is there before a program starts; live, {RATE:,} movements a second come while it runs, so"
     " only the CPU is of interest. Rate and CPU are from the start of the program to its last row:"
     " what it re-keys before its first row counts too, and so does its start, which counts for less"
-    " the more movements there are. Every row of every output is compared with what it has to be.",
+    " the more movements there are. Every row of every output is compared with what it has to be."
+    " One process is held against one thread or slot, two against any.",
     (
         Column("movements/s", "rate"),
         Column("CPU s per million", "cpu", 1),

@@ -11,7 +11,7 @@ from bench.bench import FULL, Bench, Run, Wrong, sample
 from bench.peers.peer import Peer
 from bench.peers.registry import KAFKA_STREAMS, SEQUITUR
 from bench.results import Sample, percentile
-from bench.scenarios.scenario import Column, Scenario
+from bench.scenarios.scenario import Column, Scenario, in_turn
 
 Key = tuple[int, int]
 """An event: stream and sequence."""
@@ -39,7 +39,7 @@ CONTESTANTS: dict[str, tuple[Peer, dict[str, str]]] = {
 
 def run(bench: Bench) -> Iterator[Sample]:
     """One stretch at the steady rate for each."""
-    for subject, (peer, settings) in CONTESTANTS.items():
+    for subject, (peer, settings) in in_turn(CONTESTANTS.items(), bench.turn):
         if peer.name in bench.peers:
             yield sample(subject, lambda p=peer, s=settings: measure(bench, p, s))  # type: ignore[misc]
 

@@ -1,10 +1,13 @@
 """What a scenario is: how it is measured, and how its figures are shown."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from bench.bench import Bench
 from bench.results import Sample
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +38,10 @@ class Scenario:
     columns: tuple[Column, ...]
     run: Callable[[Bench], Iterator[Sample]]
     subjects: Mapping[str, str] = field(default_factory=dict)
+
+
+def in_turn(contestants: Iterable[T], turn: int) -> list[T]:
+    """Who begins changes from repeat to repeat: the machine is not always as fast."""
+    found = list(contestants)
+    first = turn % len(found) if found else 0
+    return found[first:] + found[:first]
