@@ -32,7 +32,8 @@ class Settings(BaseSettings):
         waiting_bytes: bytes of memory for the events that wait in a partition, over all its views
             and streams. What exceeds them is on disk only.
         batch: the most records of a step of a partition, from 1 to 50000. A step takes more than
-            4000 only in a backlog, and as long as steps take less than half a second.
+            4000 only in a backlog: twice as many where the one before took less than half a
+            second, half as many where it took more than two.
         fetch_bytes: the most bytes of a fetch of a partition, 1024 at least.
         session_timeout: seconds until the partitions of a dead worker move to others; in the
             environment a duration with its unit, such as 10s.
