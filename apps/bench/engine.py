@@ -58,8 +58,8 @@ def run(options: Options, console: Console) -> int:
         console.print(f"Left out: {name}, {PEERS[name].missing()}. {REMEDY}")
     for leftover in (options.folder / "data", options.folder / "logs"):
         shutil.rmtree(leftover, ignore_errors=True)
-    kept = options.folder / "results.json"
-    results = load(kept, machine.checkout())
+    kept = options.samples
+    results = load(kept, machine.facts())
     measured: dict[str, Result] = {}
     with ExitStack() as stack:
         address = stack.enter_context(broker_of(options, console))

@@ -9,8 +9,8 @@ from pathlib import Path
 class Options:
     """What was chosen, as far as a bench has it.
 
-    events: or messages, or records, of a measurement. repeats: of each. folder: for data, logs and
-    kept results. broker: host:port, None for one of the bench's own. page: to be written. peers,
+    events: or messages, or records, of a measurement. repeats: of each. folder: for data and
+    logs. broker: host:port, None for one of the bench's own. page: to be written. peers,
     scenarios, parts, rows: the names of what is measured, None for all. rate: events or
     transactions a second for latency; None for a tenth of the throughput. seconds: for captures and
     latency.
@@ -29,3 +29,8 @@ class Options:
     rows: Sequence[str] | None = None
     rate: int | None = None
     seconds: float = 0.0
+
+    @property
+    def samples(self) -> Path:
+        """The file of all samples behind the page, beside it."""
+        return self.page.with_suffix(".json")

@@ -1,11 +1,13 @@
-"""What was measured: samples by scenario, kept from run to run in the ignored folder."""
+"""What was measured: samples by scenario, kept from run to run beside the page."""
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
+
+_OF_A_PAGE = ("Sequitur", "processor", "cores", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,10 @@ def percentile(values: Sequence[float], share: float) -> float:
     return values[min(len(values) - 1, max(0, -int(-len(values) * share // 1) - 1))]
 
 
-def load(path: Path, checkout: str) -> dict[str, Result]:
-    """The results of earlier runs of a checkout, by scenario; empty if there are none.
+def load(path: Path, facts: Mapping[str, str]) -> dict[str, Result]:
+    """The results of earlier runs, by scenario; empty if there are none.
 
-    A page is of one commit: what another one had is measured anew.
+    A page is of one commit and one machine: what others had is measured anew. facts: of both.
     """
     try:
         kept = json.loads(path.read_text())
@@ -96,11 +98,18 @@ def load(path: Path, checkout: str) -> dict[str, Result]:
             entry["scenario"], entry["facts"], [Sample(**sample) for sample in entry["samples"]]
         )
         for entry in kept
-        if entry["facts"]["Sequitur"] == checkout
+        if all(entry["facts"].get(name) == facts.get(name) for name in _OF_A_PAGE)
     }
 
 
 def save(path: Path, results: Iterable[Result]) -> None:
     """Keep results for later runs."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([asdict(result) for result in results], indent=1))
+    path.write_text("[" + ",\n".join(map(_lines, results)) + "]\n")
+
+
+def _lines(result: Result) -> str:
+    """A line a sample, so that what was measured more shows as lines that were added."""
+    samples = ",\n".join(json.dumps(asdict(sample)) for sample in result.samples)
+    head = json.dumps({"scenario": result.scenario, "facts": result.facts})
+    return f'{head[:-1]}, "samples": [\n{samples}]}}'

@@ -140,6 +140,6 @@ The bounds of rate and p99 are what
 Sequin (sequinstream.com/docs/performance), which captures changes of PostgreSQL for Kafka,
 publishes of itself (the page of February 2026; database and brokers have machines of their own):
 20,000 changes/s of 200 bytes on 4 cores, from a database that is written to meanwhile, and 253 ms
-at its highest rate, on 16. Here the log was filled before, and the rates are those of the table. There Debezium has
-6,000 changes/s and 499 ms on Kafka Connect, and as a server of its own, on 4 cores, 20,000
-changes/s of 100 bytes."""
+at its highest rate, on 16. Here the log was filled before, and the rates are those of the table.
+There Debezium has 6,000 changes/s and 499 ms on Kafka Connect, and as a server of its own, on 4
+cores, 20,000 changes/s of 100 bytes."""

@@ -27,8 +27,8 @@ def run(options: Options, console: Console) -> int:
             console.print(f"Left out: {who.name}, {absent}. Remedy: scripts/bench verbs --install")
     for leftover in (options.folder / "data", options.folder / "logs"):
         shutil.rmtree(leftover, ignore_errors=True)
-    kept = options.folder / "results-verbs.json"
-    results = load(kept, machine.checkout())
+    kept = options.samples
+    results = load(kept, machine.facts())
     measured: dict[str, Result] = {}
 
     def keep(result: Result) -> None:

@@ -22,7 +22,7 @@ def test_a_small_run_measures_audits_and_writes_the_page(
     status = main(["engine", *arguments, "--folder", str(folder), "--page", str(page)])
     said = capsys.readouterr()
     assert status == 0, said.out + said.err
-    results = load(folder / "results.json", machine.checkout())
+    results = load(page.with_suffix(".json"), machine.facts())
     assert results["throughput"].subjects() == ["sequitur", "limit"]
     assert len(results["throughput"].samples) == 4
     assert results["upsert"].subjects() == ["sequitur"]

@@ -44,12 +44,14 @@ def test_each_repeat_has_the_values_that_came_in_it() -> None:
 
 def test_results_are_kept_from_run_to_run(tmp_path: Path) -> None:
     kept = tmp_path / "bench" / "results.json"
-    assert load(kept, "0.1.0 (a)") == {}
-    save(kept, [RESULT])
-    assert load(kept, "0.1.0 (a)") == {"throughput": RESULT}
-    assert load(kept, "0.1.0 (b)") == {}  # a page is of one commit
+    other = Result("grid", {**RESULT.facts, "cores": "2"}, RESULT.samples)
+    assert load(kept, RESULT.facts) == {}
+    save(kept, [RESULT, other])
+    assert load(kept, RESULT.facts) == {"throughput": RESULT}
+    assert load(kept, other.facts) == {"grid": other}  # a page is of one machine
+    assert load(kept, {"Sequitur": "0.1.0 (b)"}) == {}  # and of one commit
     kept.write_text("half a fi")
-    assert load(kept, "0.1.0 (a)") == {}
+    assert load(kept, RESULT.facts) == {}
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.0, 1), (0.5, 50), (0.99, 99), (1.0, 100)])

@@ -27,7 +27,7 @@ def test_a_small_run_measures_and_writes_the_page(
     status = main(["spark", *arguments])
     said = capsys.readouterr()
     assert status == 0, said.out + said.err
-    (result,) = load(folder / "results-spark.json", machine.checkout()).values()
+    (result,) = load(page.with_suffix(".json"), machine.facts()).values()
     assert result.subjects() == list(few)
     assert all(sample.values["rate"] > 0 for sample in result.samples)
     assert "| sink: SQLite |" in page.read_text()
