@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
+from uuid import uuid4
 
 from bench.spark.records import COLUMNS, TABLE
 
@@ -46,9 +47,9 @@ class Watch:
 
     def end(self, records: int, began: float, sent: list[float]) -> None:
         """Note a batch that began then, whose records were sent at these times."""
-        self.last, now = time.monotonic(), time.time()
         if not records:
             return
+        self.last, now = time.monotonic(), time.time()
         latencies = [round((now - at) * 1000, 1) for at in sent if at]
         self.batches.append((records, self.last - began, latencies))
         if not self.records:
@@ -190,7 +191,7 @@ def _copy(watch: Watch, _: str, place: str, broker: str, topic: str, size: int) 
     consumer = Consumer(
         {
             "bootstrap.servers": broker,
-            "group.id": "sequitur-bench-copy",
+            "group.id": f"sequitur-bench-{uuid4()}",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
