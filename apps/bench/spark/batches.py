@@ -15,8 +15,9 @@ from bench.spark.stores import measured
 RATE = 20
 """Records a second."""
 SECONDS = 30.0
-WARM = 15.0
-"""Seconds at the start that do not count, in which Spark starts as well."""
+"""That count."""
+WARM = 60.0
+"""Seconds at the start that do not count: Spark starts, makes tables, and is compiled."""
 SUBJECTS = ("sqlite", "postgresql", "delta")
 
 
@@ -33,8 +34,9 @@ def run(bench: Bench) -> Iterator[Sample]:
 def _measure(bench: Bench, subject: str) -> dict[str, float]:
     topic = f"bench-{uuid4().hex[:8]}.slow"
     bench.cluster.create({topic: PARTITIONS})
-    seconds = WARM + max(3.0, SECONDS * min(1.0, bench.events / FULL))
-    total = int(RATE * seconds)
+    full = min(1.0, bench.events / FULL)
+    warm = int(RATE * max(15.0, WARM * full))
+    total = warm + int(RATE * max(3.0, SECONDS * full))
     sending = threading.Thread(target=_send, args=(bench, topic, total), daemon=True)
     sending.start()
     try:
@@ -42,7 +44,6 @@ def _measure(bench: Bench, subject: str) -> dict[str, float]:
     finally:
         sending.join()
         bench.cluster.delete(topic)
-    warm = int(RATE * WARM)
     counted, seen = [], 0
     for records, took, latencies in found["batches"]:
         seen += records
@@ -68,7 +69,8 @@ def _send(bench: Bench, topic: str, total: int) -> None:
 SCENARIO = Scenario(
     "batches",
     "From sending a record to its row in the read store at 20 records/s, ms",
-    "The materializer with its usual settings (a look for records every 100 ms at most). The time"
+    "The materializer with its usual settings (a look for records every 100 ms at most). Records"
+    f" are sent for {WARM + SECONDS:.0f} s, of which the first {WARM:.0f} do not count. The time"
     " ends when the batch is committed. `batch` is the sink's part of a micro-batch; Spark's own"
     " notes of a batch, before and behind it, are in the latency.",
     (
