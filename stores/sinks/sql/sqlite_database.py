@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import date, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -117,10 +118,11 @@ class SqliteDatabase:
         return tables, others
 
     def _table(self, name: str) -> TableState:
-        sql = "SELECT pk, name, type FROM pragma_table_info(?) ORDER BY pk, cid"
+        # Not by its table-valued function, which a table of that name would hide.
+        found = self.query(f"PRAGMA table_info({quoted(name)})")
         key: dict[str, Kind] = {}
         columns: dict[str, Kind] = {}
-        for pk, column, sql_type in self.query(sql, (name,)):
+        for _, column, sql_type, _, _, pk in sorted(found, key=itemgetter(5, 0)):
             kind = kind_of_type(sql_type)
             if pk:
                 key[column] = str if kind is object else kind

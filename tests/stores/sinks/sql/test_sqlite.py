@@ -142,6 +142,13 @@ class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
         assert (done.applied, done.dead) == (1, 2)
         assert self.rows("t") == {("5", "2013-01-01"): {"at": "2013-01-01T05:15Z", "n": 5, "x": 1}}
 
+    @pytest.mark.parametrize("name", ["pragma_table_info", "PRAGMA_table_info"])
+    def test_a_table_may_be_called_as_a_function_of_the_database_is(self, name: str) -> None:
+        for at in range(2):
+            row = upsert(name, {"b": at, "a": at}, n=at)
+            assert self.apply((TOPIC, 0, at, value("a", at, row))).applied == 1
+        assert self.select(f"SELECT b, a, n FROM {name}") == [(0, 0, 0), (1, 1, 1)]
+
     def test_a_file_that_is_no_read_store_is_refused(self) -> None:
         self.path.write_bytes(b"something else, and long enough to be looked at" * 50)
         with pytest.raises(StoreError, match=r"read\.db.*not a database"):
