@@ -170,12 +170,14 @@ class PostgresDatabase:
         self.query("INSERT INTO _layout VALUES (?)", [number])
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return [tuple(map(read_text, row)) for row in self._catalog(sql, parameters)]
+
+    def _catalog(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """As `query`, of names in the database's own catalogue, where they are as they are."""
         # Without parameters the driver takes any text as it is.
         made = _statement(_PARAMETER.sub(_marked_parameter, sql) if parameters else sql)
         cursor = self._connection.execute(made, parameters or None)
-        if cursor.description is None:
-            return []
-        return [tuple(map(read_text, row)) for row in cursor]
+        return [] if cursor.description is None else cursor.fetchall()
 
     def run(self, sql: str) -> None:
         self._connection.execute(_statement(sql))
@@ -183,14 +185,14 @@ class PostgresDatabase:
     def tables(self) -> tuple[list[TableState], list[str]]:
         others = [
             name
-            for (name,) in self.query(
+            for (name,) in self._catalog(
                 f"SELECT relname::text FROM pg_class WHERE relnamespace = ({_HERE}) "
                 "AND relkind NOT IN ('r', 'p')"
             )
             if not name.startswith("_")
         ]
         tables: dict[str, tuple[dict[str, Kind], dict[str, Kind]]] = {}
-        found = [row for row in self.query(_COLUMNS) if not row[0].startswith("_")]
+        found = [row for row in self._catalog(_COLUMNS) if not row[0].startswith("_")]
         if found != self.columns:
             if self.columns:
                 self._forget_types()
@@ -330,15 +332,15 @@ class PostgresDatabase:
     def _grant_as(self, table: str, new: str) -> None:
         """Whoever may do something with a table may do it with another one, as far as it has the
         columns. Raises StoreError where it would be more."""
-        secured = {name for (name,) in self.query(_SECURED)}
+        secured = {name for (name,) in self._catalog(_SECURED)}
         if table in secured and new not in secured:
             raise StoreError(
                 f"read store {self._name}: table {table!r} has row-level security and {new!r}, "
                 "which is to take its place, has none, so that whoever may read it would see all "
                 f"of its rows; enable it and make the policies for {new!r}, and switch again"
             )
-        there = {column for (column,) in self.query(_COLUMN_NAMES, [new])}
-        for privilege, role, grantable, column in self.query(_GRANTS, [table, table]):
+        there = {column for (column,) in self._catalog(_COLUMN_NAMES, [new])}
+        for privilege, role, grantable, column in self._catalog(_GRANTS, [table, table]):
             if column is None or column in there:
                 of = "" if column is None else f" ({quoted(column)})"
                 option = " WITH GRANT OPTION" if grantable else ""

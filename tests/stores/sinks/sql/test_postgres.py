@@ -294,6 +294,29 @@ class TestPostgresSink(SinkContract, ComparedContract):
         assert (generated[2], "twice" in generated[3]) == (62, True)
         assert self.rows("names")["a    ",] == {"total": 61, "twice": 122}
 
+    def test_names_are_read_as_they_are_whatever_private_characters_they_have(self) -> None:
+        names = ["a\ue0000", "b\ue000e", "c\ue000"]
+        tables = [Table(names[0], {"id": int}, {})]
+        for at in range(2):
+            with self.open(tables) as sink:
+                rows = [upsert(name, {"id": 1}, **dict.fromkeys(names, at)) for name in names]
+                done = sink.apply([(TOPIC, 0, at, value("a", at, *rows))])
+                assert (done.applied, done.dead) == (1, 0)
+        role = f"private_{self.url.split('?')[0][-8:]}"
+        self.run(f'CREATE ROLE "{role}"; GRANT SELECT ("{names[1]}") ON "{names[0]}" TO "{role}"')
+        with self.open(tables, "next") as shadow:
+            shadow.apply([(TOPIC, 0, 1, value("a", 1, *rows))])
+            shadow.seek([Position(TOPIC, 0, 2)])
+        with self.open(tables) as live:
+            live.switch("next", [TOPIC])
+            assert live.shadows() == ["old"]
+        for name in names:
+            assert self.rows(name) == {(1,): dict.fromkeys(names, 1)}
+        with psycopg.connect(self.url) as connection:
+            connection.execute(f'SET ROLE "{role}"')
+            sql = f'SELECT "{names[1]}" FROM "{names[0]}"'
+            assert connection.execute(sql).fetchall() == [(1,)]
+
     def test_a_store_may_be_a_schema_of_a_database(self) -> None:
         self.run('CREATE SCHEMA "read store"')
         place = f"{self.url}&options=-csearch_path%3D%22read%5C%20store%22"
