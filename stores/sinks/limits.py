@@ -1,7 +1,7 @@
 """What a read store does not take, and why a record that has it is refused."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stores.sinks.columns import NAME_BYTES, Refused
@@ -23,19 +23,56 @@ class StoreLimits:
         nul: whether text may hold NUL.
         exact: whether a `Number` holds every integer of 64 bits.
         key_bytes: the most bytes of a key's values together, None for any.
+        key_columns: the most columns of a key, None for any.
+        table_prefixes: how names of tables do not begin, since the store's own do.
+        own_columns: what columns are not called, since every table of the store has some so called.
     """
 
     name_bytes: int = NAME_BYTES
     nul: bool = True
     exact: bool = True
     key_bytes: int | None = None
+    key_columns: int | None = None
+    table_prefixes: tuple[str, ...] = ()
+    own_columns: frozenset[str] = frozenset()
 
 
 NO_LIMITS = StoreLimits()
-POSTGRES_LIMITS = StoreLimits(nul=False, key_bytes=KEY_BYTES)
+POSTGRES_LIMITS = StoreLimits(
+    nul=False,
+    key_bytes=KEY_BYTES,
+    key_columns=32,
+    table_prefixes=("pg_",),
+    own_columns=frozenset({"cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"}),
+)
 DELTA_LIMITS = StoreLimits(exact=False)
-STRICTEST = StoreLimits(nul=False, exact=False, key_bytes=KEY_BYTES)
+STRICTEST = replace(POSTGRES_LIMITS, exact=False)
 """What every store takes."""
+
+
+def check_new_table(table: str, key: Collection[str], limits: StoreLimits) -> None:
+    """Raise Refused for a table that a store does not make, by its name or its key's columns."""
+    if len(table.encode()) > limits.name_bytes:
+        raise Refused(f"table {table!r}: its name is longer than {limits.name_bytes} bytes")
+    if table.startswith(limits.table_prefixes):
+        raise Refused(
+            f"table {table!r}: names that start with {' or '.join(limits.table_prefixes)} are the "
+            "database's own"
+        )
+    if limits.key_columns is not None and len(key) > limits.key_columns:
+        raise Refused(
+            f"table {table!r}: a key of {len(key)} columns; the store takes {limits.key_columns}"
+        )
+    for column in key:
+        check_new_column(table, column, limits)
+
+
+def check_new_column(table: str, column: str, limits: StoreLimits) -> None:
+    """Raise Refused for a column that a store has in every table already."""
+    if column in limits.own_columns:
+        raise Refused(
+            f"table {table!r}: column {column!r}: every table of the store has one so called"
+        )
 
 
 def check_exact(table: str, column: str, value: int) -> None:

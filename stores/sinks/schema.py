@@ -21,7 +21,15 @@ from stores.sinks.columns import (
     shown,
 )
 from stores.sinks.errors import StoreError
-from stores.sinks.limits import NO_LIMITS, StoreLimits, check_exact, check_key, check_nul
+from stores.sinks.limits import (
+    NO_LIMITS,
+    StoreLimits,
+    check_exact,
+    check_key,
+    check_new_column,
+    check_new_table,
+    check_nul,
+)
 from stores.sinks.sink import DeclaredTable
 
 MAX_TABLES = 1_000
@@ -202,8 +210,7 @@ class Schema:
                 del table.columns[column], table.folded[column.casefold()]
 
     def _create(self, name: Any, key: dict[str, Kind]) -> TableState:
-        if len(checked_table_name(name).encode()) > self.limits.name_bytes:
-            raise Refused(f"table {name!r}: its name is longer than {self.limits.name_bytes} bytes")
+        check_new_table(checked_table_name(name), key, self.limits)
         other = self._folded.get(name.casefold())
         if other is not None:
             raise Refused(f"table {name!r}: the store has {other!r} already")
@@ -219,6 +226,7 @@ class Schema:
 
     def _add(self, table: TableState, column: str, kind: Kind) -> None:
         checked_name(f"table {table.name!r}: column", column)
+        check_new_column(table.name, column, self.limits)
         other = table.folded.get(column.casefold())
         if other is not None:
             raise Refused(f"table {table.name!r}: columns {other!r} and {column!r}: one name")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from stores.sinks.contract.example_records import ODD_NAMES, TOPIC
 from stores.sinks.contract.store import StoreUnderTest
 from stores.sinks.contract.values import record_of
+from stores.sinks.limits import STRICTEST
 from topology.model.changes import Delete, Upsert
 from topology.model.table import Table
 
@@ -21,6 +22,8 @@ _names = (
         and not name.lower().startswith("sqlite_")
         and "__" not in name  # which are only before a shadow's name
         and name.casefold() not in ("id", "at")
+        and not name.startswith(STRICTEST.table_prefixes)
+        and name not in STRICTEST.own_columns
     )
 )
 

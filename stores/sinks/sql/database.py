@@ -53,6 +53,13 @@ class Database(Protocol):
         """Run a statement without parameters and rows; any text may be quoted in it."""
         ...
 
+    def define(self, sql: str) -> None:
+        """Run a statement that makes a table or a column; see `run`.
+
+        Raises DataRefused where there cannot be such a one, be it only for its name.
+        """
+        ...
+
     def tables(self) -> tuple[list[TableState], list[str]]:
         """(tables, names of other things), without those whose names begin with `_`."""
         ...

@@ -19,10 +19,17 @@ import psycopg.sql
 from psycopg.errors import (
     CardinalityViolation,
     DataError,
+    DatatypeMismatch,
+    DuplicateColumn,
+    DuplicateObject,
+    DuplicateTable,
     GeneratedAlways,
     IntegrityError,
+    InvalidTableDefinition,
     ProgramLimitExceeded,
     RaiseException,
+    TooManyColumns,
+    WrongObjectType,
 )
 from psycopg.types.json import set_json_loads
 
@@ -70,6 +77,13 @@ _REFUSED = (
     # Keys that are one to the database; a trigger says no; a column that is not to be set.
     CardinalityViolation, RaiseException, GeneratedAlways,
 )  # fmt: skip
+_NOT_TO_BE = (
+    # An index, a type or another column has the name, or there are too many columns.
+    DuplicateColumn, DuplicateObject, DuplicateTable, TooManyColumns, InvalidTableDefinition,
+    # Somebody's table takes no column, or its children have another one so called.
+    WrongObjectType, DatatypeMismatch,
+)  # fmt: skip
+"""What is said of a table or a column that there cannot be."""
 _MARK = "sequitur: "
 """How the comment of a column begins whose kind is noted."""
 
@@ -181,6 +195,12 @@ class PostgresDatabase:
 
     def run(self, sql: str) -> None:
         self._connection.execute(_statement(sql))
+
+    def define(self, sql: str) -> None:
+        try:
+            self.run(sql)
+        except _NOT_TO_BE as error:
+            raise DataRefused(f"read store {self._name}: {_said(error)}") from error
 
     def tables(self) -> tuple[list[TableState], list[str]]:
         others = [

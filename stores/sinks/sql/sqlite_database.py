@@ -108,6 +108,15 @@ class SqliteDatabase:
     def run(self, sql: str) -> None:
         self._connection.execute(sql)
 
+    def define(self, sql: str) -> None:
+        try:
+            self.run(sql)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                raise
+            # It is about the statement: the disk, a lock and the like have codes of their own.
+            raise DataRefused(f"read store {self.path}: {error}") from error
+
     def tables(self) -> tuple[list[TableState], list[str]]:
         tables, others = [], []
         for kind, name in self.query("SELECT type, name FROM sqlite_master"):

@@ -63,18 +63,21 @@ class SqlTransaction:
     # The steps of a batch, in order.
 
     def make_tables(self, schema: Schema) -> None:
-        """Make the tables and columns that a schema adds to those of the store."""
+        """Make the tables and columns that a schema adds to those of the store.
+
+        Raises DataRefused where there cannot be such ones.
+        """
         database = self._database
         for table, column in schema.added:
             name = shadow_name(table.name, self._shadow)
             if column is None:
-                database.run(create(name, table, database.types))
+                database.define(create(name, table, database.types))
                 database.note_kinds(name, {**table.key, **table.columns})
                 if self._shadow is not None:
                     shadow_tables.add(database, self._shadow, table.name)
             elif table.exists:
                 kind = table.columns[column]
-                database.run(add_column(name, column, sql_type(kind, database.types)))
+                database.define(add_column(name, column, sql_type(kind, database.types)))
                 database.note_kinds(name, {column: kind})
 
     def write_rows(self, reduction: Reduction) -> None:

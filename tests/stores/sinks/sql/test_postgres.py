@@ -18,6 +18,7 @@ from stores.sinks.contract import (
     upsert,
     value,
 )
+from stores.sinks.errors import DataRefused
 from stores.sinks.sql.postgres import PostgresSink
 from stores.sinks.sql.transaction import SqlTransaction
 from tests.stores.sinks.compared import ComparedContract
@@ -293,6 +294,53 @@ class TestPostgresSink(SinkContract, ComparedContract):
         assert (refused[2], "never" in refused[3]) == (13, True)
         assert (generated[2], "twice" in generated[3]) == (62, True)
         assert self.rows("names")["a    ",] == {"total": 61, "twice": 122}
+
+    def test_a_table_or_column_that_there_cannot_be_is_dead_and_the_rest_goes_on(self) -> None:
+        self.run(
+            "CREATE TYPE mood AS ENUM ('good');"
+            "CREATE TABLE parts (id BIGINT PRIMARY KEY, n BIGINT) PARTITION BY RANGE (id);"
+            "CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (10)"
+        )
+        changes = [
+            upsert("tiles", {"id": 1}, n=1),
+            # What is known not to be, by its name or its key.
+            *(upsert("tiles", {"id": 1}, **{name: 3}) for name in ("xmin", "ctid", "tableoid")),
+            upsert("new", {"cmax": 1}),
+            upsert("pg_settings", {"id": 1}),
+            upsert("wide", {f"k{n}": n for n in range(33)}),
+            # What the database says of an index, of a type, and of a table that is a part.
+            upsert("tiles_pkey", {"id": 1}),
+            upsert("mood", {"id": 1}),
+            upsert("part", {"id": 1}, more=1),
+            upsert("tiles", {"id": 1}, XMIN=2),
+            upsert("part", {"id": 1}, n=1),
+            upsert("wide", {f"k{n}": n for n in range(32)}, n=1),
+        ]
+        records = [(TOPIC, 0, at, value("a", at, each)) for at, each in enumerate(changes)]
+        with self.open() as sink:
+            done = sink.apply(records, Batch("q", 0))
+            assert (done.applied, done.dead) == (4, 9)
+            assert sink.last_batch("q") == 0
+        assert self.rows("tiles") == {(1,): {"n": 1, "XMIN": 2}}
+        assert self.rows("part") == {(1,): {"n": 1}}
+        reasons = [reason for *_, reason, _ in self.dead()]
+        for name, reason in zip(("tiles_pkey", "mood", "partition"), reasons[-3:], strict=True):
+            assert name in reason
+
+    def test_what_the_database_has_not_the_right_to_make_is_a_store_error(self) -> None:
+        role = f"writer_{self.url.split('?')[0][-8:]}"
+        self.apply(order(0, 1))
+        self.run(
+            f'CREATE ROLE "{role}"; GRANT ALL ON ALL TABLES IN SCHEMA public TO "{role}";'
+            "REVOKE CREATE ON SCHEMA public FROM PUBLIC"
+        )
+        with self.open([ORDERS]) as sink:
+            sink.database.run(f'SET ROLE "{role}"')
+            with pytest.raises(StoreError, match="permission denied") as error:
+                sink.apply([(TOPIC, 0, 1, value("a", 2, upsert("new", {"id": 1})))])
+            assert not isinstance(error.value, DataRefused)
+            sink.database.run("RESET ROLE")
+            assert sink.apply([order(1, 2)]).applied == 1
 
     def test_names_are_read_as_they_are_whatever_private_characters_they_have(self) -> None:
         names = ["a\ue0000", "b\ue000e", "c\ue000"]

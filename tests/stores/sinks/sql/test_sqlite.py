@@ -235,6 +235,22 @@ class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
         good = {(n,): {"state": s} for n, s in enumerate(states) if s != "bad"}
         assert self.rows("orders") == good
 
+    def test_a_table_or_column_that_there_cannot_be_is_dead_and_the_rest_goes_on(self) -> None:
+        with self.open([ORDERS]) as sink:
+            with closing(sqlite3.connect(self.path)) as connection:
+                connection.execute(
+                    "CREATE TABLE sums (id INTEGER PRIMARY KEY, n BIGINT, twice BIGINT AS (n * 2))"
+                )
+            columns = ["n", "twice", "more"]
+            changes = [upsert("sums", {"id": n}, **{c: n}) for n, c in enumerate(columns)]
+            records = [(TOPIC, 0, n, value("a", n, each)) for n, each in enumerate(changes)]
+            done = sink.apply(records, Batch("q", 0))
+            assert (done.applied, done.dead) == (2, 1)
+            assert sink.apply([order(3, 3)], Batch("q", 1)).applied == 1
+        ((*at, reason, _),) = self.dead()
+        assert (at, "twice" in reason) == ([TOPIC, 0, 1], True)
+        assert self.select("SELECT id, n, more FROM sums") == [(0, 0, None), (2, None, 2)]
+
     def test_what_ends_the_database_s_work_is_a_store_error(self) -> None:
         with self.open([ORDERS]) as sink:
             with closing(sqlite3.connect(self.path)) as connection:
