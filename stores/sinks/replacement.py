@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from stores.sinks.decoding import Mark, Stream
-from stores.sinks.errors import StoreError
+from stores.sinks.errors import DataRefused
 from stores.sinks.records import OutputRecord
 from stores.sinks.reduction import FEW, Reduction
 from stores.sinks.schema import Schema
@@ -19,12 +19,12 @@ def fold_replacement(schema: Schema, records: Iterable[OutputRecord]) -> Reducti
         records: the row changes of whole streams.
 
     Raises:
-        StoreError: a record cannot be applied.
+        DataRefused: a record cannot be applied.
     """
     reduction = Reduction(schema, _Nothing(), {})
     reduction.fold(records)
     if reduction.dead:
-        raise StoreError(f"it cannot be applied: {reduction.applied.reason}")
+        raise DataRefused(f"it cannot be applied: {reduction.applied.reason}")
     return reduction
 
 

@@ -1,7 +1,9 @@
 """The half of a Delta Lake read store that writes: batches, step by step."""
 
+import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple, Self
 
@@ -14,6 +16,7 @@ from stores.sinks.delta.dead_rows import DEAD
 from stores.sinks.delta.journal import JournalEntry
 from stores.sinks.delta.numbered_files import VersionConflict
 from stores.sinks.delta.store import PROGRESS, DeltaStore
+from stores.sinks.errors import DataRefused
 from stores.sinks.records import Batch, DeadRecord, OnDead, OutputRecord, Position
 from stores.sinks.reduction import FEW, MANY, Reduction
 from stores.sinks.removed_offsets import has
@@ -32,6 +35,8 @@ NOTED_MARKS = 1_000
 
 NOTED_BATCHES = 20
 """Every so many entries it is written nonetheless."""
+
+log = logging.getLogger("read store")
 
 
 class BatchPlan(NamedTuple):
@@ -184,10 +189,37 @@ class DeltaBatches(DeltaStore):
 
     def _carry_out(self, entry: JournalEntry) -> None:
         """Do what is left of a switch or of a replacement of streams."""
-        if entry.replacing:
-            self._write(entry, fold_replacement(self._read_schema(), entry.replacing), [])
-        else:
+        if not entry.replacing:
             super()._carry_out(entry)
+            return
+        try:
+            with self._giving_up(entry):
+                self._write(entry, fold_replacement(self._read_schema(), entry.replacing), [])
+        except DataRefused as refused:  # whoever began it is gone, and the store is to go on
+            log.error("%s", refused)
+
+    @contextmanager
+    def _giving_up(self, entry: JournalEntry) -> Iterator[None]:
+        """Give a replacement up that is refused: it would be whenever somebody completes it.
+
+        Raises DataRefused, which says what is left of it; VersionConflict.
+        """
+        try:
+            with self._errors():
+                yield
+        except DataRefused as refused:
+            done: dict[bool, list[str]] = {True: [], False: []}
+            for step in entry.steps:
+                if step != PROGRESS.name:
+                    done[self._written(step)].append(repr(step))
+            state = entry.state(self._written)
+            self._note(JournalEntry(entry.version + 1, [], state, state))
+            raise DataRefused(
+                f"{refused}; the streams are not replaced: their new rows are in "
+                f"{', '.join(done[True]) or 'no table'}, and the old ones in "
+                f"{', '.join(done[False])}. Let the rows keep to the rules of the tables, and run "
+                "the rebuild again"
+            ) from refused
 
     def _write_rows(self, entry: JournalEntry, table: TableState, rows: TableChanges) -> None:
         if rows.values:

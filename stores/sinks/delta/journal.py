@@ -95,7 +95,7 @@ class JournalEntry:
     """A batch, a switch, or a replacement of streams.
 
     steps: the tables that it writes, in order. replacing: the records of a replacement; whoever
-    finds it cut off completes it.
+    finds it cut off completes it, or notes that it is given up where a table refuses it.
     """
 
     version: int = 0

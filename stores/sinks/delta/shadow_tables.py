@@ -59,6 +59,13 @@ def prepared(
                     f"table {table!r}: the store has {kept!r} already, which the live table would "
                     f"be kept as; drop the shadow tables {OLD!r} first"
                 )
+            broken = tables.broken_check(live, shadow_name(live, shadow))
+            if broken is not None:
+                raise StoreError(
+                    f"table {table!r}: rows of the shadow tables {shadow!r} break its CHECK "
+                    f"constraint {broken}; make them anew with rows that do not, or drop the "
+                    "constraint, and switch again"
+                )
             steps.append(kept)
         steps.append(live)
     own = ("_dead", "_dead_removed", "_progress")

@@ -136,7 +136,8 @@ class DeltaSink(DistributedBatches):
             reduction = fold_replacement(self._read_schema(), records)
             self._make_tables(reduction.schema)
             entry = self._begin(BatchPlan.of(reduction), None, records)
-            self._write(entry, reduction, [])
+            with self._giving_up(entry):
+                self._write(entry, reduction, [])
         return reduction.applied
 
     def last_batch(self, query: str) -> int | None:
@@ -203,7 +204,7 @@ class DeltaSink(DistributedBatches):
                 raise NotYet(
                     f"read store {self.folder}: a batch came in between; switch again"
                 ) from None
-            shadow_tables.carry_out(self._tables, self._files, self._notes, entry)
+            self._carry_out(entry)
             self._look()
 
     def drop(self, shadow: str) -> None:

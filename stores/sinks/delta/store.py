@@ -128,8 +128,15 @@ class DeltaStore:
             time.sleep(0.2)
 
     def _carry_out(self, entry: JournalEntry) -> None:
-        """Do what is left of a switch."""
-        shadow_tables.carry_out(self._tables, self._files, self._notes, entry)
+        """Do what is left of a switch. Raises DataRefused where a live table does not take rows."""
+        try:
+            with self._errors():
+                shadow_tables.carry_out(self._tables, self._files, self._notes, entry)
+        except DataRefused as refused:
+            raise DataRefused(
+                f"{refused}; the store is in the middle of a switch, which whoever opens it "
+                "completes once the live table takes the rows: drop the constraint"
+            ) from refused
 
     def _whole(self, entry: JournalEntry) -> bool:
         return all(map(self._written, entry.steps))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql.functions import col, lit
 from pyspark.sql.types import StructType
 
 from stores.sinks.columns import Kind
@@ -25,6 +25,8 @@ _COMMIT = re.compile(r"\d{20}\.json")
 _FIRST = f"{0:020}.json"
 _LOOKED_THROUGH = 5
 """Commits that are looked through for one of ours; others may compact or alter a table."""
+_CHECK = "delta.constraints."
+"""How the property of a table begins that says a CHECK constraint."""
 _MERGES = 10
 """How many batches of a table have to find no row that is there before an INSERT is tried again."""
 
@@ -223,6 +225,25 @@ class DeltaTables:
         """
         with self._view(self._spark, streams) as view:
             return self.query(behind_sql(None if name is None else self.at(name), view, limit))
+
+    def broken_check(self, name: str, by: str) -> str | None:
+        """A CHECK constraint of a table that some rows of another one break; None if there is none.
+
+        A row breaks it where it is not true; a column that the rows do not have is null.
+        """
+        metadata = json.loads(self._snapshot(name).metadata().json())["metaData"]
+        properties = metadata["configuration"].items()
+        checks = {key: text for key, text in properties if key.lower().startswith(_CHECK)}
+        if not checks:
+            return None
+        rows = self.frame(by)
+        there = set(map(str.lower, rows.columns))
+        missing = [c for c in self.frame(name).schema if c.name.lower() not in there]
+        rows = rows.withColumns({c.name: lit(None).cast(c.dataType) for c in missing})
+        for key, text in checks.items():
+            if not rows.where(f"({text}) IS NOT TRUE").isEmpty():
+                return f"{key[len(_CHECK) :]} ({text})"
+        return None
 
     def copy(self, name: str, to: str, version: int) -> None:
         """Make a table the same as another one, in one commit that carries a version."""

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from stores.sinks import Batch, OutputRecord, Position
+from stores.sinks import Batch, OutputRecord, Position, StoreError
 from stores.sinks.contract import ORDERS, TOPIC, upsert, value
+from stores.sinks.delta.tables import DeltaTables
 from tests.stores.sinks.delta.distributed import DistributedDeltaStore
 from tests.stores.sinks.delta.table_log import actions
 from tests.stores.sinks.delta.tested_store import DeltaStore
@@ -19,6 +20,12 @@ def record(offset: int, **values: Any) -> OutputRecord:
     """A record of a row in a plain table, and of one in a table with rules."""
     rows = [upsert("orders", {"id": offset}), upsert("ruled", {"id": offset}, must=1, **values)]
     return TOPIC, 0, offset, value("a", offset, *rows)
+
+
+def anew(sequence: int, must: int) -> OutputRecord:
+    """The stream of those records made anew, up to a sequence."""
+    rows = [upsert("orders", {"id": 0}, state="anew"), upsert("ruled", {"id": 0}, must=must)]
+    return TOPIC, 0, 0, value("a", sequence, *rows)
 
 
 class RuledStore(DeltaStore):
@@ -79,6 +86,78 @@ class TestRefused(RuledStore):
             "CAST_OVERFLOW_IN_TABLE_INSERT",
         ]
         assert self.rows("ruled") == self.rows("counts") == {}
+
+
+class TestRefusedReplacement(RuledStore):
+    def test_it_is_given_up_and_the_store_goes_on(self) -> None:
+        with self.open([ORDERS]) as sink:
+            sink.apply([record(0, n=0), record(1, n=1)])
+            with pytest.raises(StoreError, match=r"(?s)few.*rows are in 'orders', .* in 'ruled'"):
+                sink.replace_streams([anew(1, 99)], [Position(TOPIC, 0, 2)])
+            assert sink.apply([record(2, n=2)]).applied == 1
+        assert self.rows("orders") == {(0,): {"state": "anew"}, (1,): {}, (2,): {}}
+        assert self.rows("ruled") == {(n,): {"n": n, "must": 1} for n in range(3)}
+        with self.open([ORDERS]) as sink:
+            sink.replace_streams([anew(2, 9)], [Position(TOPIC, 0, 3)])
+            assert sink.apply([record(2, n=7), record(3, n=3)]).applied == 1
+        assert self.rows("ruled")[0,] == {"n": 0, "must": 9}
+
+    def test_one_that_was_cut_off_keeps_nobody_from_the_store(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def crash(*_: Any) -> None:
+            raise InterruptedError
+
+        monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
+        with self.open([ORDERS]) as sink, monkeypatch.context() as patch:
+            sink.apply([record(0, n=0)])
+            patch.setattr(sink, "_write_rows", crash)
+            with pytest.raises(InterruptedError):
+                sink.replace_streams([anew(0, 99)], [Position(TOPIC, 0, 1)])
+        with self.open([ORDERS]) as sink:
+            assert sink.apply([record(1, n=1)]).applied == 1
+        (said,) = [each.getMessage() for each in caplog.records if each.name == "read store"]
+        assert "run the rebuild again" in said
+        assert self.rows("ruled") == {(n,): {"n": n, "must": 1} for n in range(2)}
+
+
+class TestRefusedSwitch(RuledStore):
+    def _filled(self, shadow: str | None, offset: int, must: int) -> None:
+        with self.open([ORDERS], shadow) as sink:
+            row = upsert("ruled", {"id": 1}, must=must)
+            assert sink.apply([(TOPIC, 0, offset, value("a", offset, row))]).applied == 1
+
+    def test_it_is_not_begun(self) -> None:
+        # Which the shadow's rows have no column of.
+        rule = "CONSTRAINT no_n CHECK (n IS NULL)"
+        self.spark.sql(f"ALTER TABLE delta.`{self.folder}/ruled` ADD {rule}")
+        self._filled(None, 0, 1)
+        self._filled("next", 0, 99)
+        with self.open([ORDERS]) as live:
+            with pytest.raises(StoreError, match=r"'ruled': .* 'next' break .* few .*must < 10"):
+                live.switch("next", [TOPIC])
+            assert live.shadows() == ["next"]
+            self._filled("next", 1, 9)
+            live.switch("next", [TOPIC])
+            assert live.shadows() == ["old"]
+        assert self.rows("ruled") == {(1,): {"must": 9}}
+
+    def test_one_that_is_cut_off_by_a_rule_is_completed_once_that_is_gone(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("stores.sinks.delta.store.PATIENCE", 0.0)
+        monkeypatch.setattr(DeltaTables, "broken_check", lambda *_: None)  # it came meanwhile
+        self._filled(None, 0, 1)
+        self._filled("next", 0, 99)
+        said = "(?s)few.*drop the constraint"
+        with self.open([ORDERS]) as live, pytest.raises(StoreError, match=said):
+            live.switch("next", [TOPIC])
+        with pytest.raises(StoreError, match=said):
+            self.open([ORDERS])
+        self.spark.sql(f"ALTER TABLE delta.`{self.folder}/ruled` DROP CONSTRAINT few")
+        with self.open([ORDERS]) as live:
+            assert live.shadows() == ["old"]
+        assert self.rows("ruled") == {(1,): {"must": 99}}
 
 
 class TestRefusedByTasks(DistributedDeltaStore, RuledStore):
