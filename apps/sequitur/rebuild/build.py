@@ -112,6 +112,11 @@ class Build:
         """Rebuild everything; load it into the shadow while it is made, if there is one."""
         for key, value in _SETTINGS.items():
             self.spark.conf.set(key, value)
+        if not self.plan.slices:
+            # Kept, as who goes on may have other cores, and would split the streams otherwise.
+            cores = self.spark.sparkContext.defaultParallelism
+            self.plan.slices = self.plan.request.slices or 8 * cores
+            self.folder.save(self.plan)
         return [self._source(n, source, shadow, send) for n, source in enumerate(self.sources)]
 
     def _source(
@@ -122,8 +127,8 @@ class Build:
         send: Callable[[list[Emitted]], None] | None,
     ) -> Slices:
         views = [view for view in self.views if view.of is source]
-        slices = Slices(str(self.folder.slices / str(number)))
         request, plan = self.plan.request, self.plan
+        slices = Slices(str(self.folder.slices / f"{number}-of-{plan.slices}"))
         job = rebuild.Job(
             self.topology,
             source.name,
@@ -157,7 +162,7 @@ class Build:
                 self.check()
                 if loader is not None:
                     loader.load(self.check)
-                progress.tell(len(slices.done()), self.slices, self._at())
+                progress.tell(len(slices.done()), plan.slices, self._at())
                 thread.join(LOOK)
         except BaseException:
             until = time.monotonic() + CANCEL_SECONDS
@@ -173,12 +178,6 @@ class Build:
             self.chains |= loader.chains
         self.tallies |= found
         return slices
-
-    @property
-    def slices(self) -> int:
-        """How many slices each source has."""
-        chosen = self.plan.request.slices
-        return chosen or 8 * self.spark.sparkContext.defaultParallelism
 
     def _at(self) -> str:
         """What Spark is at."""
@@ -199,7 +198,7 @@ class Build:
         """All that a source's views are rebuilt from."""
         messages = list(self.messages(source))
         return rebuild.cogroup(
-            messages, self.progress(views), self.slices, self._chosen(source, messages)
+            messages, self.progress(views), self.plan.slices, self._chosen(source, messages)
         )
 
     def messages(self, source: Source) -> Iterable[DataFrame]:

@@ -18,7 +18,8 @@ def compare_hashes(build: Build) -> dict[str, int]:
     for view in build.views:
         spans = snapshot.said[view.output]
         outputs = history.of_topics(build.spark, build.kafka, {view.output: spans})
-        frame = rebuild.cogroup([rebuild.by_stream(outputs)], build.progress([view]), build.slices)
+        said = rebuild.by_stream(outputs)
+        frame = rebuild.cogroup([said], build.progress([view]), build.plan.slices)
         live = output_hashes.hashes(frame)
         ours = {
             stream: chain for (name, stream), chain in build.chains.items() if name == view.name

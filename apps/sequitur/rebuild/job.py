@@ -133,10 +133,12 @@ class Job:
         """Whether what the plan needs is still there.
 
         A snapshot whose limits were not read is not gone on with, since compaction takes them;
-        nothing was built of it either.
+        nothing was built of it either. Nor is it where slices are there and the plan, of an earlier
+        version, does not say of how many.
         """
         if plan.stage == "build":
-            return self.folder.limits.exists()
+            unknown = not plan.slices and self.folder.slices.exists()
+            return self.folder.limits.exists() and not unknown
         return plan.shadow in live.shadows()
 
     def new_plan(self, claim: Claim) -> Plan:

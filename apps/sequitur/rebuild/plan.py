@@ -51,8 +51,9 @@ class Request:
 class Plan:
     """shadow: of the read store. fold: whether each stream's changes are made one record.
 
-    dead: records of what was rebuilt that the store did not take, once all of it is there. tables:
-    by view, the names of those that it wrote then.
+    slices: of each source, 0 before the first is begun; a stream stays in its own, however many
+    cores go on. dead: records of what was rebuilt that the store did not take, once all of it is
+    there. tables: by view, the names of those that it wrote then.
     """
 
     request: Request
@@ -60,6 +61,7 @@ class Plan:
     shadow: str = field(default_factory=lambda: f"rebuild_{uuid4().hex[:8]}")
     stage: Stage = "build"
     fold: bool = True
+    slices: int = 0
     dead: int = 0
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -90,6 +92,7 @@ class WorkFolder:
             kept.get("shadow") or kept["side"],  # "side" in one of an earlier version
             kept["stage"],
             kept["fold"],
+            kept.get("slices", 0),
             kept.get("dead", 0),
             {view: tuple(names) for view, names in kept.get("tables", {}).items()},
         )
@@ -103,6 +106,7 @@ class WorkFolder:
             "shadow": plan.shadow,
             "stage": plan.stage,
             "fold": plan.fold,
+            "slices": plan.slices,
             "dead": plan.dead,
             "tables": plan.tables,
         }

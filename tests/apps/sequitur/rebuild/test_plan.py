@@ -24,6 +24,7 @@ def test_a_plan_comes_back_as_it_was(tmp_path: Path) -> None:
     assert folder.load() is None
     plan = Plan(Request(("board",), "sqlite:///x", ("by-stream",), ("a",), 1, 2), snapshot())
     plan.stage = "follow"
+    plan.slices = 32
     plan.dead = 3
     plan.tables = {"board": ("rows", "undeclared")}
     folder.save(plan)
@@ -39,11 +40,11 @@ def test_a_plan_of_an_earlier_version_is_gone_on_with_and_shows_no_password(tmp_
     url = "postgresql://…@host/db?host=/run&password=hush"
     folder.save(Plan(Request(("board",), url, ("by-stream",)), snapshot()))
     kept = json.loads(folder.plan_file.read_text())
-    del kept["dead"], kept["tables"]
+    del kept["slices"], kept["dead"], kept["tables"]
     folder.plan_file.write_text(json.dumps(kept))
     found = folder.load()
     assert found is not None
-    assert (found.dead, found.tables) == (0, {})
+    assert (found.slices, found.dead, found.tables) == (0, 0, {})
     assert found.request.store == without_password(
         "postgresql://me@host/db?host=/run&password=hush"
     )

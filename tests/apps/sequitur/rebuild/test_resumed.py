@@ -10,13 +10,16 @@ from typing import Any
 import orjson
 import pytest
 
+from sequitur.rebuild import build as builds
 from sequitur.rebuild import job as jobs
+from sequitur.rebuild.build import Build
 from sequitur.rebuild.job import Job
 from sequitur.rebuild.load import Refused
 from sequitur.rebuild.plan import Plan, Request, WorkFolder
 from stores.sinks import Sink, open_sink
 from tests.topology.partition import shop
 from topology.faust.worker.snapshot import Snapshot
+from topology.spark.slices import Slices
 from topology.view_rebuild import Tally
 
 THEN, NOW = (Snapshot(at, {}, {}, {}, {}) for at in (1, 2))
@@ -100,3 +103,62 @@ def test_tables_that_are_not_declared_are_compared_each_time(job: Resumed) -> No
     left = job.folder.load()
     assert left is not None
     assert left.stage == "follow"
+
+
+class Killed(BaseException):
+    """The rebuild is gone: nothing behind this is done."""
+
+
+def test_streams_are_in_the_same_slices_however_many_cores_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology = shop()
+    streams = {f"s{n}" for n in range(100)}
+
+    def frame(build: Build, *_: Any) -> int:
+        return build.plan.slices
+
+    def run(slices: int, job: Any) -> dict[str, Tally]:
+        """Each task that finds its file leaves its streams out; the first rebuild dies early."""
+        made = Slices(job.folder)
+        for number in range(slices):
+            if made.tally(number) is None:
+                its = [s for s in streams if int(s[1:]) % slices == number]
+                built.update(its)
+                made.write(number, [], dict)
+            if number == dies_after:
+                raise Killed
+        return {"board": Tally()}
+
+    monkeypatch.setattr(Build, "frame", frame)
+    monkeypatch.setattr(builds.rebuild, "run", run)
+    folder, built = WorkFolder(tmp_path), set[str]()
+    folder.save(Plan(Request(("board",), "sqlite:///x", ()), THEN))
+
+    def go_on(cores: int) -> None:
+        plan = folder.load()
+        assert plan is not None
+        context = SimpleNamespace(
+            defaultParallelism=cores,
+            statusTracker=lambda: SimpleNamespace(getActiveJobsIds=list),
+            cancelAllJobs=lambda: None,
+        )
+        conf = SimpleNamespace(set=lambda *_: None)
+        spark: Any = SimpleNamespace(sparkContext=context, conf=conf)
+        limits: Any = None
+        Build(spark, topology, limits, plan, folder, {}, lambda: None).run(None)
+
+    dies_after = 4
+    with pytest.raises(Killed):
+        go_on(cores=4)
+    dies_after = -1
+    go_on(cores=2)
+    assert built == streams
+
+
+def test_slices_of_a_plan_that_does_not_say_how_many_are_not_gone_on_with(job: Resumed) -> None:
+    job.folder.save(Plan(job.request, THEN, fold=False))
+    job.folder.limits.touch()
+    job.folder.slices.mkdir()
+    assert job.run()
+    assert job.built[0][1].snapshot == NOW
