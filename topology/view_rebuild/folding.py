@@ -50,6 +50,9 @@ class Folding:
         at: Any = None
         if len(key) == 1:
             for name, value in key.items():
+                if value.__class__ is not str and value.__class__ is not int:
+                    # As the key's JSON has it, by which the same row may come the next time.
+                    value = orjson.loads(orjson.dumps(value, default=as_text, option=ROW_OPTIONS))
                 if value.__class__ is str or value.__class__ is int:
                     at = table, name, value
         if at is None:
