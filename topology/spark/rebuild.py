@@ -39,7 +39,8 @@ class Job:
 
     source, views: by name, as they are pickled. at: the time of the live views' progress (ms).
     folder: where the slices go. emit: whether what handlers send is kept. chains: whether to hash
-    what each stream says. fold: whether a stream's row changes are made one record.
+    what each stream says. fold: whether a stream's row changes are made one record. every: whether
+    a stream that has none has a record even so.
     """
 
     topology: Topology
@@ -50,6 +51,7 @@ class Job:
     emit: bool = False
     chains: bool = False
     fold: bool = True
+    every: bool = False
 
 
 def by_stream(messages: DataFrame) -> DataFrame:
@@ -180,7 +182,10 @@ def _task(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBa
         if tally is None:
             source = job.topology.sources[job.source]
             rebuild = Rebuild(
-                job.topology, source, job.views, job.at, chains=job.chains, fold=job.fold
+                *(job.topology, source, job.views, job.at),
+                chains=job.chains,
+                fold=job.fold,
+                every=job.every,
             )
             slices.write(
                 number, _rows(rebuild, batches, job.emit), lambda: _numbers(rebuild.finish())

@@ -42,8 +42,8 @@ class Rebuild:
     """Rebuilds the named views of a source.
 
     at: the time at which the live views were so far (ms). chains: whether to hash what streams say.
-    fold: whether a stream's row changes are made one record.
-    malformed, unknown: messages that are no events. messages: all of them.
+    fold: whether a stream's row changes are made one record. every: whether a stream that has none
+    has a record even so. malformed, unknown: messages that are no events. messages: all of them.
     """
 
     def __init__(
@@ -55,11 +55,12 @@ class Rebuild:
         *,
         chains: bool = False,
         fold: bool = True,
+        every: bool = False,
         most: int = MOST,
         batch: int = BATCH,
     ) -> None:
         self.views = {
-            view.name: ViewRebuild(view, at, chains=chains, fold=fold)
+            view.name: ViewRebuild(view, at, chains=chains, fold=fold, every=every)
             for view in topology.views_of(source)
             if view.name in views
         }

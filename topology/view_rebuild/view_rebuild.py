@@ -47,17 +47,27 @@ class ViewRebuild:
     """Rebuilds one view.
 
     at: the time of the limits (ms). chains: whether to hash what each stream says. fold: whether a
-    stream's row changes are made one record. tally: of what is done. emits: what the handler sent
-    to other topics, for who wants to send it again.
+    stream's row changes are made one record. every: whether a stream that has none has a record
+    even so. tally: of what is done. emits: what the handler sent to other topics, for who wants to
+    send it again.
     """
 
-    def __init__(self, view: View, at: int, *, chains: bool = False, fold: bool = True) -> None:
+    def __init__(
+        self,
+        view: View,
+        at: int,
+        *,
+        chains: bool = False,
+        fold: bool = True,
+        every: bool = False,
+    ) -> None:
         self.view = view
         self.at = at
         self.tally = Tally()
         self.emits: list[tuple[str, Out]] = []
         self._chains = chains
         self._fold = fold
+        self._every = every
         self._unfolded: list[Rebuilt] = []
         self._tables: set[str] = set()
         self._chain: dict[str, OutputChain] = {}
@@ -263,7 +273,7 @@ class ViewRebuild:
             task.state.forget(stream)
         task.state.drop_cached(stream)
         chain = self._chain.pop(stream, None)
-        if stream in self._folds:
+        if stream in self._folds or (self._every and last > first and not parked):
             # What the live view says of it from now on is beyond its limit.
             sequence = self._said[stream] if parked else limit.last
             yield self._record(stream, sequence, limit.epoch)._replace(chain=chain)
@@ -271,7 +281,7 @@ class ViewRebuild:
 
     def _record(self, stream: str, sequence: int, epoch: int) -> Rebuilt:
         self.tally.records += 1
-        fold = self._folds.pop(stream)
+        fold = self._folds.pop(stream, None) or Folding()
         self._tables |= fold.tables
         value = fold.record(self.view.name, stream, sequence, epoch)
         return Rebuilt(self.view.name, stream, sequence, value)

@@ -138,6 +138,7 @@ class Build:
             emit=request.emit,
             chains=request.hashes,
             fold=plan.fold,
+            every=request.partial,
         )
         outputs = {view.name: view.output for view in views}
         loader = (

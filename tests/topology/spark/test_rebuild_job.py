@@ -34,6 +34,10 @@ def by_lane(event: Event) -> Iterator[Upsert]:
     )
 
 
+def nothing(event: Event) -> Iterator[Upsert]:
+    return iter(())
+
+
 def shop() -> Topology:
     topology = Topology("shop")
     orders = topology.source("orders", inspector=INSPECTOR, name="orders")
@@ -119,6 +123,20 @@ def test_files_of_the_source_s_messages_come_to_what_the_pure_rebuild_says(
     assert again == tallies
     assert {file: file.stat().st_mtime_ns for file in before} == before
     assert slices.done() == [0, 1, 2]
+
+
+def test_streams_that_write_nothing_have_a_record_where_every_stream_has(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topology, found = Topology("shop"), messages()
+    orders = topology.source("orders", inspector=INSPECTOR, name="orders")
+    topology.view("board", of=orders, handler=nothing, full=spill())
+    raw = rebuild.inspected(frame(spark, found), topology, "orders")
+    rebuild.run(cogroup(spark, topology, raw), job(topology, tmp_path / "slices", every=True))
+    pure, _ = rebuilt(topology, found, {"board": STATE["board"]}, every=True)
+    ours = said_in(tmp_path / "slices")
+    assert sorted((r.stream, r.value) for r in ours) == sorted((r.stream, r.value) for r in pure)
+    assert [orjson.loads(r.value)["changes"] for r in ours] == [[] for _ in STREAMS]
 
 
 def test_a_by_stream_topic_and_what_each_stream_said(spark: SparkSession, tmp_path: Path) -> None:

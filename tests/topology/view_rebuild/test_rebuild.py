@@ -219,3 +219,35 @@ def test_without_folding_each_output_is_a_record() -> None:
     found, tally = rebuilt(shop(handler=last), events("a", 2, 1, 3), state(a=3), fold=False)
     assert [record.sequence for record in found] == [1, 2, 3]
     assert (tally["board"].outputs, tally["board"].tables) == (3, ["board"])
+
+
+@pytest.mark.parametrize("most", [1, 50])
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_stream_that_writes_nothing_has_a_record_where_every_stream_has(
+    fold: bool, most: int
+) -> None:
+    """All streams that the live view knows and the history has; up to where the live view is."""
+
+    def handler(event: Event) -> Iterator[Upsert]:
+        if event.stream == "b":
+            yield from last(event)
+
+    messages = events("a", 1, 2, 3) + events("b", 1) + events("new", 1)
+    known = state(a=2, b=1, absent=4)
+    found, tally = rebuilt(shop(handler=handler), messages, known, every=True, fold=fold, most=most)
+    said = {(r.stream, r.sequence): orjson.loads(r.value)["changes"] for r in found}
+    assert said.pop(("a", 2)) == []
+    assert ("b", 1) in said
+    assert {stream for stream, _ in said} == {"b"}
+    assert tally["board"].absent == 1
+    assert {r.stream for r in rebuilt(shop(handler=handler), messages, known)[0]} == {"b"}
+
+
+def test_what_of_a_long_stream_is_silent_is_rebuilt_up_to_the_end_where_every_stream_is() -> None:
+    def handler(event: Event) -> Iterator[Upsert]:
+        for row in range(3_000 if event.sequence == 1 else 0):
+            yield Upsert("board", key={"row": row}, values={"n": 1})
+
+    messages = events("a", 1, 2, 3)
+    found, _ = rebuilt(shop(handler=handler), messages, state(a=3), every=True, most=1)
+    assert [record.sequence for record in found] == [1, 3]

@@ -1,0 +1,100 @@
+"""Some streams in the middle of live tables: what they write now is there, and nothing else."""
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from sequitur.rebuild import build as builds
+from sequitur.rebuild import job as jobs
+from sequitur.rebuild.build import Build
+from sequitur.rebuild.job import Job
+from sequitur.rebuild.plan import Plan, Request, WorkFolder
+from sequitur.rebuild.some_streams import Partial
+from stores.sinks import open_sink
+from tests.topology.deliveries import Arrival, records
+from tests.topology.partition import shop
+from topology import Event, Upsert
+from topology.faust.worker.snapshot import Snapshot
+from topology.spark.slices import Slices
+from topology.view_rebuild import HistoryPart, Rebuild, Tally
+
+ROWS = [
+    {"op": "upsert", "table": "board", "key": {"id": stream}, "values": {"old": True}}
+    for stream in "ab"
+]
+OUTPUTS = [
+    orjson.dumps({"view": "board", "stream": row["key"]["id"], "sequence": 2, "changes": [row]})
+    for row in ROWS
+]
+
+
+def silent(event: Event) -> Iterator[Upsert]:
+    """What wrote a row of each stream before, and writes none of `a` now."""
+    if event.stream != "a":
+        yield Upsert("board", key={"id": event.stream}, values={"new": True})
+
+
+class Without(Job):
+    """A job without Kafka and Spark."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {}
+
+    def limits(self, plan: Plan, check: Callable[[], None]) -> Any:
+        self.folder.limits.touch()
+        return nullcontext()
+
+    def spark(self) -> Any:
+        context = SimpleNamespace(defaultParallelism=1)
+        conf = SimpleNamespace(set=lambda *_: None)
+        return nullcontext(SimpleNamespace(sparkContext=context, conf=conf))
+
+
+def run(frame: None, job: Any) -> dict[str, Tally]:
+    """A task of Spark's."""
+    (source,) = job.topology.sources.values()
+    rebuild = Rebuild(job.topology, source, job.views, job.at, fold=job.fold, every=job.every)
+    parts = [
+        HistoryPart(s, [("board", s, b"2")], records([Arrival(s, n, 0) for n in (0, 1)]))
+        for s in "ab"
+    ]
+    Slices(job.folder).write(0, rebuild.run(parts), dict)
+    return rebuild.finish()
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    async def snapshot(*_: Any) -> Snapshot:
+        return Snapshot(1, {}, {}, {}, {})
+
+    def find_written(partial: Partial, build: Build) -> None:
+        for (_, stream), found in partial._streams.items():
+            found.wrote([row for row in ROWS if row["key"] == {"id": stream}])
+
+    monkeypatch.setattr(jobs, "snapshot", snapshot)
+    monkeypatch.setattr(builds.rebuild, "run", run)
+    monkeypatch.setattr(Build, "frame", lambda *_: None)
+    monkeypatch.setattr(Build, "_at", lambda _: "")
+    monkeypatch.setattr(Partial, "_find_written", find_written)
+    app = SimpleNamespace(engine=SimpleNamespace(topology=shop(handler=silent)))
+    url = f"sqlite:///{tmp_path}/read.db"
+    request = Request(("board",), url, (), streams=("a", "b"))
+    return Without(app, request, url, WorkFolder(tmp_path / "work"), {}, lambda: False)
+
+
+def test_old_rows_of_a_stream_that_writes_nothing_now_go(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Partial, "_replace", lambda self: self._apply([], []))
+    with open_sink(job.store) as live:
+        live.apply(("shop.board", 0, at, value) for at, value in enumerate(OUTPUTS))
+        assert len(list(live.rows("board"))) == 2
+    assert job.run()
+    with open_sink(job.store) as live:
+        assert list(live.rows("board")) == [{"id": "b", "new": True}]
