@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from sequitur.rebuild.build import Build
 from sequitur.rebuild.job_report import report
 from sequitur.rebuild.plan import Plan
+from sequitur.rebuild.switch import followed_from
 from stores.sinks import NotYet, OutputRecord, Position, Sink, StoreError
 from topology.declaration.lanes import split_lane
-from topology.faust.kafka.follower import Follower
 from topology.model.counted import counted
 from topology.spark import history
 from topology.spark.slices import SliceRecord
@@ -113,17 +113,27 @@ class Partial:
     # -- the live tables
 
     def _replace(self) -> None:
-        """Put the streams into the live tables, once the outputs that these have are known."""
+        """Put the streams into the live tables, once the outputs that these have are known.
+
+        Raises NotYet if they are not for long, StoreError if some are gone.
+        """
         snapshot = self._plan.snapshot
         start = {(t, p): at for t, each in snapshot.outputs.items() for p, at in each.items()}
         until = time.monotonic() + PATIENCE
-        with Follower(self._job.app, start) as follower:
+        with followed_from(self._job.app, start) as follower:
             pending: list[OutputRecord] = []
             while True:
                 self._check()
                 live = {(p.topic, p.partition): p for p in self._live.progress()}
                 here = follower.positions()
-                if any(at in here and here[at] < p.next_offset for at, p in live.items()):
+                left = [p for at, p in live.items() if at in here and here[at] < p.next_offset]
+                if left:
+                    if time.monotonic() > until:
+                        raise NotYet(
+                            f"topic {left[0].topic!r} partition {left[0].partition} was not read "
+                            f"up to offset {left[0].next_offset}, where the live tables are, in "
+                            f"{PATIENCE:.0f} s"
+                        )
                     pending += follower.take()
                     continue
                 try:

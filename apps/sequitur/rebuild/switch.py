@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sequitur.rebuild.plan import Plan
@@ -35,13 +35,7 @@ class Follow:
             at = position.topic, position.partition
             if at in start:
                 start[at] = max(start[at], position.next_offset)
-        self._follower = Follower(app, start)
-        for topic, number in self._follower.lost():
-            self._follower.close()
-            raise StoreError(
-                f"topic {topic!r} partition {number} has lost outputs by retention that were still "
-                "to be followed; begin anew with --fresh"
-            )
+        self._follower = followed_from(app, start)
 
     def __enter__(self) -> "Follow":
         return self
@@ -98,6 +92,18 @@ class Follow:
             except NotYet:
                 if time.monotonic() > until:
                     raise
+
+
+def followed_from(app: Any, start: Mapping[tuple[str, int], int]) -> Follower:
+    """Follow output topics from these offsets on: partition → offset. Raises StoreError."""
+    follower = Follower(app, start)
+    for topic, number in follower.lost():
+        follower.close()
+        raise StoreError(
+            f"topic {topic!r} partition {number} has lost outputs by retention that were still "
+            "to be followed; begin anew with --fresh"
+        )
+    return follower
 
 
 def begin_following(shadow: Sink, plan: Plan) -> None:

@@ -9,21 +9,22 @@ from typing import Any
 import orjson
 import pytest
 
-from sequitur.rebuild import build as builds
 from sequitur.rebuild import job as jobs
+from sequitur.rebuild import some_streams, switch
 from sequitur.rebuild.build import Build
 from sequitur.rebuild.job import Job
 from sequitur.rebuild.plan import Plan, Request, WorkFolder
 from sequitur.rebuild.some_streams import Partial
-from stores.sinks import open_sink
+from stores.sinks import NotYet, StoreError, open_sink
 from tests.topology.deliveries import Arrival, records
 from tests.topology.partition import shop
 from topology import Event, Upsert
 from topology.faust.worker.snapshot import Snapshot
+from topology.spark import rebuild as spark_rebuild
 from topology.spark.slices import Slices
 from topology.view_rebuild import HistoryPart, Rebuild, Tally
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"op": "upsert", "table": "board", "key": {"id": stream}, "values": {"old": True}}
     for stream in "ab"
 ]
@@ -78,7 +79,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
             found.wrote([row for row in ROWS if row["key"] == {"id": stream}])
 
     monkeypatch.setattr(jobs, "snapshot", snapshot)
-    monkeypatch.setattr(builds.rebuild, "run", run)
+    monkeypatch.setattr(spark_rebuild, "run", run)
     monkeypatch.setattr(Build, "frame", lambda *_: None)
     monkeypatch.setattr(Build, "_at", lambda _: "")
     monkeypatch.setattr(Partial, "_find_written", find_written)
@@ -98,3 +99,56 @@ def test_old_rows_of_a_stream_that_writes_nothing_now_go(
     assert job.run()
     with open_sink(job.store) as live:
         assert list(live.rows("board")) == [{"id": "b", "new": True}]
+
+
+class FakeFollower:
+    """Is at the end of the output topic from the beginning."""
+
+    def __init__(self, *lost: tuple[str, int]) -> None:
+        self._lost = list(lost)
+        self.closed = False
+
+    def lost(self) -> list[tuple[str, int]]:
+        return self._lost
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        return {("shop.board", 0): 1}
+
+    def take(self) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        self.closed = True
+
+    def __enter__(self) -> "FakeFollower":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def replace(job: Job, follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace streams in live tables that have two outputs."""
+    looks = iter(range(10))
+    monkeypatch.setattr(switch, "Follower", lambda *_: follower)
+    plan = Plan(job.request, Snapshot(1, {"shop.board": {0: 0}}, {}, {}, {}))
+    with open_sink(job.store) as live:
+        live.apply(("shop.board", 0, at, value) for at, value in enumerate(OUTPUTS))
+        Partial(job, plan, live, lambda: next(looks))._replace()
+
+
+def test_outputs_that_retention_took_are_not_passed_over(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = FakeFollower(("shop.board", 0))
+    with pytest.raises(StoreError, match="has lost outputs by retention"):
+        replace(job, follower, monkeypatch)
+    assert follower.closed
+
+
+def test_outputs_that_do_not_come_are_not_waited_for_for_ever(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(some_streams, "PATIENCE", 0.0)
+    with pytest.raises(NotYet, match="partition 0 was not read up to offset 2"):
+        replace(job, FakeFollower(), monkeypatch)
