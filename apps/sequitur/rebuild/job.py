@@ -176,13 +176,15 @@ class Job:
             self.folder.save(plan)
 
     def fill(self, plan: Plan, shadow: Sink, check: Callable[[], None]) -> None:
-        """Fill the shadow with what is rebuilt, unless that was done already."""
+        """Fill the shadow with what is rebuilt, unless that was done already. Raises Refused."""
         if plan.stage != "build":
             return
+        check_taken(plan, shadow)  # by one that was killed when it had just been refused
         with self.limits(plan, check) as limits, self.spark() as spark, self.sending() as sending:
             began = time.monotonic()
             build = self.build(spark, limits, plan, check)
             build.run(shadow, None if sending is None else sending.send)
+            check_taken(plan, shadow)
             tallies = build.tallies
             report(tallies, time.monotonic() - began)
             if self.request.hashes:
@@ -190,8 +192,9 @@ class Job:
 
                 compare_hashes(build)
         self.judge(tallies)
-        plan.dead = dead_of(shadow)
+        plan.dead = max(plan.dead, dead_of(shadow))
         plan.tables = {name: tuple(tally.tables) for name, tally in tallies.items()}
+        self.folder.save(plan)  # before the shadow forgets them
         begin_following(shadow, plan)
         plan.stage = "follow"
         self.folder.save(plan)
@@ -306,3 +309,9 @@ class Job:
 def dead_of(sink: Sink) -> int:
     """How many records a sink could not apply."""
     return sum(position.dead for position in sink.progress())
+
+
+def check_taken(plan: Plan, shadow: Sink) -> None:
+    """Raise Refused if a shadow did not take a record that has all changes of a stream."""
+    if plan.fold and (dead := dead_of(shadow)):
+        raise Refused(f"{counted(dead, 'record')} could not be applied")

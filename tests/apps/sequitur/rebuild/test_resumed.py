@@ -10,15 +10,16 @@ from typing import Any
 import orjson
 import pytest
 
-from sequitur.rebuild import build as builds
 from sequitur.rebuild import job as jobs
 from sequitur.rebuild.build import Build
 from sequitur.rebuild.job import Job
 from sequitur.rebuild.load import Refused
 from sequitur.rebuild.plan import Plan, Request, WorkFolder
+from sequitur.rebuild.switch import begin_following
 from stores.sinks import Sink, open_sink
 from tests.topology.partition import shop
 from topology.faust.worker.snapshot import Snapshot
+from topology.spark import rebuild
 from topology.spark.slices import Slices
 from topology.view_rebuild import Tally
 
@@ -131,7 +132,7 @@ def test_streams_are_in_the_same_slices_however_many_cores_go_on(
         return {"board": Tally()}
 
     monkeypatch.setattr(Build, "frame", frame)
-    monkeypatch.setattr(builds.rebuild, "run", run)
+    monkeypatch.setattr(rebuild, "run", run)
     folder, built = WorkFolder(tmp_path), set[str]()
     folder.save(Plan(Request(("board",), "sqlite:///x", ()), THEN))
 
@@ -162,3 +163,32 @@ def test_slices_of_a_plan_that_does_not_say_how_many_are_not_gone_on_with(job: R
     job.folder.slices.mkdir()
     assert job.run()
     assert job.built[0][1].snapshot == NOW
+
+
+def test_one_that_was_killed_when_it_had_just_been_refused_is_made_once_more(job: Resumed) -> None:
+    job.folder.save(Plan(job.request, THEN, shadow="new"))
+    job.folder.limits.touch()
+    with open_sink(job.store, shadow="new") as shadow:
+        assert shadow.apply([("shop.board", -1, 0, b"no record")]).dead == 1
+    assert job.run()
+    assert [plan.fold for _, plan in job.built] == [False]
+
+
+def test_what_is_dead_is_known_to_one_that_was_killed_when_it_began_to_follow(
+    job: Resumed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(shadow: Sink, plan: Plan) -> None:
+        begin_following(shadow, plan)
+        raise Killed
+
+    snapshot = Snapshot(1, {"shop.board": {0: 0}}, {}, {}, {})
+    job.folder.save(Plan(job.request, snapshot, shadow="new", fold=False))
+    job.folder.limits.touch()
+    with open_sink(job.store, shadow="new") as shadow:
+        assert shadow.apply([("shop.board", -1, 0, b"no record")]).dead == 1
+    monkeypatch.setattr(jobs, "begin_following", die)
+    with pytest.raises(Killed):
+        job.run()
+    monkeypatch.setattr(jobs, "begin_following", begin_following)
+    assert job.run()
+    assert job.dead == 1
