@@ -5,6 +5,7 @@ a stream has in one batch of Arrow is one row. What became of messages that are 
 place too, only so that it gets through.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
@@ -20,6 +21,7 @@ from topology.engine.commands.command import Command, CommandRefused, CommandRes
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.intake import IntakeCounts
 from topology.engine.stream_task import malformed, unknown
+from topology.model.counted import counted
 from topology.model.errors import Malformed
 from topology.model.event import Record
 from topology.spark.codec import Outcome, OutgoingRecord, encode_messages, encode_outcome
@@ -54,12 +56,16 @@ def inspected(topology: Topology, records: Iterable[Record]) -> list[tuple[str, 
     events: dict[str, list[Record]] = {}
     commands: dict[str, list[Record]] = {}
     taken: dict[str, IntakeCounts] = {}
+    removed: Counter[str] = Counter()
     unit, outcome = CommitUnit("", 0), Outcome()
     last: Record | None = None
     for last in records:
         source = sources.get(last.topic)
         if source is None:
-            _command(views[last.topic], last, commands, outcome)
+            if (view := views.get(last.topic)) is None:
+                removed[last.topic] += 1  # since the batch was planned
+            else:
+                _command(view, last, commands, outcome)
             continue
         of = taken.get(source.name)
         if of is None:
@@ -78,6 +84,10 @@ def inspected(topology: Topology, records: Iterable[Record]) -> list[tuple[str, 
             events.setdefault(place_of(source, stream), []).append(last)
     rows = [(place, MESSAGES + encode_messages(found)) for place, found in events.items()]
     rows += [(place, COMMANDS + encode_messages(found)) for place, found in commands.items()]
+    outcome.reports += [
+        f"{topic}: {counted(number, 'record')} of a view or a source that was taken out"
+        for topic, number in removed.items()
+    ]
     for name, of in taken.items():
         outcome.count(f"<{name}", asdict(of))
     for topic, outs in unit.keyed.items():

@@ -85,7 +85,8 @@ class StreamProcessor(StatefulProcessor):
         cells = StreamCells(self._value, self._cells)
         now = times.getCurrentProcessingTimeInMs()
         step = StreamStep(topology, source, cells, now, self._watermark)
-        step.run(in_order(messages), _commands(topology, in_order(commands)))
+        told = _commands(topology, in_order(commands), step.outcome.reports)
+        step.run(in_order(messages), told)
         self._watch(cells, step.due, now, expired)
         cells.save()
         if step.outcome:
@@ -107,10 +108,18 @@ class StreamProcessor(StatefulProcessor):
         cells.timer = at
 
 
-def _commands(topology: Topology, records: Iterable[Record]) -> list[tuple[str, Command]]:
-    """(view, command) of the records of commands topics."""
+def _commands(
+    topology: Topology, records: Iterable[Record], reports: list[str]
+) -> list[tuple[str, Command]]:
+    """(view, command) of the records of commands topics. Those of no view are reported."""
     views = {view.commands_topic: view.name for view in topology.views.values()}
-    return [(views[record.topic], decode_command(record.value)) for record in records]
+    found = []
+    for record in records:
+        if (view := views.get(record.topic)) is None:
+            reports.append(f"{record.topic} at {record.offset}: its view was taken out")
+        else:
+            found.append((view, decode_command(record.value)))
+    return found
 
 
 class _Value:

@@ -11,6 +11,7 @@ from topology import TopologyTestDriver
 from topology.engine.commands.command import Command, encode_command
 from topology.model.event import Record
 from topology.spark.inspecting import at_place, inspected, place_of
+from topology.spark.processor import _commands
 from topology.spark.reference import refer
 
 NOW = 1_000_000_000_000
@@ -106,6 +107,21 @@ def test_what_is_no_command_is_told_and_crashes_nothing(fake: FakeSpark) -> None
     fake.batch([Record("shop.tries.commands", 0, 7, None, b"junk", (), NOW)], NOW, None)
     (report,) = [line for outcome in fake.outcomes for line in outcome.reports]
     assert "shop.tries.commands at 7" in report
+
+
+def test_what_is_left_of_a_view_that_was_taken_out_holds_up_nothing(fake: FakeSpark) -> None:
+    """A batch that was planned while the view was there is run again without it."""
+    left = [command("skip", "gone"), Record("shop.old", 0, 7, None, b"{}", (), NOW)]
+    fake.batch([order(0, 1), *left], NOW, None)
+    assert len(fake.records["shop.tries"]) == 1
+    assert sorted(line for outcome in fake.outcomes for line in outcome.reports) == [
+        "shop.gone.commands: 1 record of a view or a source that was taken out",
+        "shop.old: 1 record of a view or a source that was taken out",
+    ]
+    reports: list[str] = []
+    known = command("skip", sequence=2)
+    ((view, _),) = _commands(topology, [left[0], known], reports)
+    assert (view, len(reports)) == ("tries", 1)
 
 
 def test_counts_of_the_input_add_up(fake: FakeSpark) -> None:
