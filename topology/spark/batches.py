@@ -48,8 +48,7 @@ class Batches(BatchHandler):
         self._outputs = {view.output for view in topology.views.values()}
         self._checkpoint, self._clock = checkpoint, clock
         self._writer, self._sink, self._topics = writer, sink, topics
-        self._counted, self._counts = checkpoint.counts()
-        self._turn = 0
+        self._counted, self._counts, self._turn = checkpoint.counts()
 
     def handle(self, frame: DataFrame, number: int) -> None:
         context = frame.sparkSession.sparkContext

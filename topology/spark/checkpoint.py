@@ -92,16 +92,16 @@ class Checkpoint:
         for view in known.difference(views):
             self._write(f"{OURS}/removed/{view}", b"")
 
-    def counts(self) -> tuple[int, dict[str, dict[str, int]]]:
-        """(the batch that they were noted with, -1 if none were; the counts)."""
-        found: list[tuple[int, dict[str, dict[str, int]]]] = [(-1, {})]
+    def counts(self) -> tuple[int, dict[str, dict[str, int]], int]:
+        """(the batch that they were noted with, -1 if none were; the counts; the next turn)."""
+        found: list[tuple[int, dict[str, dict[str, int]], int]] = [(-1, {}, 0)]
         for turn in range(2):
             # One of the two may be half written, by a driver that was killed.
             try:
                 text = self._read(f"{OURS}/counts-{turn}")
                 if text is not None:
                     batch, counts = orjson.loads(text)
-                    found.append((batch, counts))
+                    found.append((batch, counts, turn + 1))
             except orjson.JSONDecodeError:
                 continue
         return max(found, key=lambda each: each[0])

@@ -1,11 +1,14 @@
 """What a query's checkpoint folder remembers of its views, without Spark."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from topology import Topology
+from topology.spark.batches import Batches
 from topology.spark.checkpoint import Checkpoint
+from topology.spark.codec import Outcome
 from topology.spark.settings import CannotRun
 
 
@@ -54,3 +57,18 @@ def test_a_view_that_was_taken_out_is_refused_when_it_is_put_back() -> None:
     with pytest.raises(CannotRun, match="view 'more' is new"):
         checkpoint.check(shop("board", "more"))
     checkpoint.check(shop("board"))
+
+
+def test_counts_that_are_half_written_are_those_of_the_batch_before() -> None:
+    """However often the driver begins anew: it never writes over the newest that are whole."""
+    checkpoint = MemoryCheckpoint()
+    nobody: Any = None
+    for number in range(7):
+        batches = Batches(shop("board"), checkpoint, nobody, nobody, None, topics=True)
+        before = dict(checkpoint.content)
+        batches._count(number, [Outcome(counts={"board": {"received": 1}})])
+        (written,) = (n for n, text in checkpoint.content.items() if before.get(n) != text)
+        whole, checkpoint.content[written] = checkpoint.content[written], b"[1, {"
+        found, counts, _ = checkpoint.counts()
+        assert (found, counts.get("board", {}).get("received", 0)) == (number - 1, number)
+        checkpoint.content[written] = whole

@@ -63,8 +63,8 @@ class Driver:
 
     # What the driver does with its surroundings.
 
-    def counts(self) -> tuple[int, dict[str, dict[str, int]]]:
-        return self.noted[0], orjson.loads(orjson.dumps(self.noted[1]))
+    def counts(self) -> tuple[int, dict[str, dict[str, int]], int]:
+        return self.noted[0], orjson.loads(orjson.dumps(self.noted[1])), 0
 
     def note_counts(self, batch: int, turn: int, counts: dict[str, dict[str, int]]) -> None:
         self.step()
