@@ -27,6 +27,8 @@ MOST = 8
 """Replays that one server runs at a time; others wait."""
 _COUNTS = 4
 """Recoveries that the database counts at a time; others wait."""
+_REASON = 400
+"""Characters of a reason that is kept."""
 _FAULT, _FAULTS, _LONGEST = 15.0, 3, 60.0
 _PATIENCE = 2.0
 """Seconds between two looks at a recovery that waits, or could not be looked after."""
@@ -163,10 +165,10 @@ class ReplayWork:
 
     async def _care_for(self, recovery: Recovery, expired: bool) -> None:
         id, recoveries = recovery.id, self._recoveries
-        if expired and recovery.closed is None:
-            reason = f"its {recovery.keep} s are over"
-            recovery = await asyncio.to_thread(recoveries.close, id, SERVER, reason)
-        if recovery.closed is not None:
+        if expired or recovery.closed is not None:
+            # Also what is closed: who did it may have been killed before its replay was cancelled.
+            reason = recovery.closed or f"its {recovery.keep} s are over"
+            await asyncio.to_thread(recoveries.close, id, SERVER, reason[:_REASON])
             await self._topics.delete(recovery)
             await asyncio.to_thread(recoveries.deleted, id)
             return

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 from sqlalchemy import event as sql_event
+from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
 from sequitur.local.ports import HOST, free_port
@@ -27,7 +28,7 @@ from sequitur.route.unit_routing import UnitRouting
 from stores.db.engines import open_engine
 from stores.replay import CapturedMessage, Query, ReplayLog
 from stores.replay.errors import ReplayError
-from stores.replay.recoveries import ROUTER, Recoveries, Recovery
+from stores.replay.recoveries import RECOVERIES, ROUTER, Recoveries, Recovery
 from stores.replay.recovering.replay_server import ReplayServer
 from stores.replay.recovery_topics import RecoveryTopics
 from stores.replay.replays import ReplayRequest, Replays
@@ -374,6 +375,24 @@ async def test_a_recovery_that_nobody_closes_ends_by_itself(log: ReplayLog) -> N
         while (found := await call("recovery", id=id))["state"] != "closed":
             await asyncio.sleep(0.02)
         assert found["why"] == "server: its 1 s are over"
+
+
+async def test_who_is_killed_while_a_recovery_is_closed_leaves_no_replay_open(
+    log: ReplayLog,
+) -> None:
+    broker = FullBroker(0)
+    async with serving(log, broker=broker) as server:
+        call = server.client.call
+        id = (await call("recover", {"topics": ["moves"], **WHO}))["id"]
+        await until(lambda: call("recovery", id=id), "running")
+        with log.engine.begin() as connection:
+            closed = update(RECOVERIES).where(RECOVERIES.c.id == id)
+            connection.execute(closed.values(closed=f"ann: {'x' * 400}"))
+        await until(lambda: call("replay", id=id), "cancelled")
+        while not server.recoveries.get(id).deleted:
+            await asyncio.sleep(0.02)
+        assert server.recoveries.get(id).closed == f"ann: {'x' * 400}"
+        broker.room = math.inf
 
 
 async def test_slow_queries_stop_nothing_else(
