@@ -60,11 +60,14 @@ class Capture:
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Capture; what is away is waited for."""
+        log: ReplayLog | None = None
         while not stopped.is_set():
             try:
                 if self._site is None:
                     self._site = await Site("of the capture", self._kafka).identify()
-                await self._look(await asyncio.to_thread(self._file.log), stopped)
+                if log is None:
+                    log = await asyncio.to_thread(self._file.log)
+                await self._look(log, stopped)
             except (SQLAlchemyError, KafkaError, OSError) as error:
                 logger.warning("capture waits: %s", said(error, self._file.url))
                 await _wait(stopped, _RETRY)

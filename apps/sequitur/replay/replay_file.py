@@ -161,7 +161,11 @@ class ReplayFile(StrictTable):
     def log(self) -> ReplayLog:
         """Open the log to write to it; its tables are made. Raises UrlError, SQLAlchemyError."""
         log = ReplayLog(self.engine(), self.fields)
-        log.create()
+        try:
+            log.create()
+        except BaseException:
+            log.engine.dispose()  # nobody else can, and who waits for the database tries again
+            raise
         return log
 
     def existing_log(self) -> ReplayLog:
