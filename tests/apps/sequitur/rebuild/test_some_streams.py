@@ -130,11 +130,15 @@ class FakeFollower:
 def replace(job: Job, follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace streams in live tables that have two outputs."""
     looks = iter(range(10))
+
+    def check() -> None:
+        next(looks)
+
     monkeypatch.setattr(switch, "Follower", lambda *_: follower)
     plan = Plan(job.request, Snapshot(1, {"shop.board": {0: 0}}, {}, {}, {}))
     with open_sink(job.store) as live:
         live.apply(("shop.board", 0, at, value) for at, value in enumerate(OUTPUTS))
-        Partial(job, plan, live, lambda: next(looks))._replace()
+        Partial(job, plan, live, check)._replace()
 
 
 def test_outputs_that_retention_took_are_not_passed_over(
