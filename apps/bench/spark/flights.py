@@ -49,7 +49,11 @@ SCENARIO = Scenario(
 
 GOALS = tuple(
     Goal(
-        f"flights to the last row, {store}, movements/s", "flights", figure(subject, "rate"), 20_000
+        f"flights to the last row, {store}, movements/s",
+        "flights",
+        figure(subject, "rate"),
+        20_000,
+        digits=0,
     )
     for subject, store in SUBJECTS.items()
 )
