@@ -89,14 +89,12 @@ def options(arguments: list[str] | None = None) -> Options:
         add = commands.add_parser(name, help=about).add_argument
         how_many = f"{things} (default %(default)s)"
         add("--n", dest="events", type=_count, default=count, help=how_many)
-        add("--folder", type=_path, default=HOME / "bench", help="for data and logs")
+        kept = name in SCENARIOS
+        text = "for data and logs" if kept else "for data, logs and kept results"
+        add("--folder", type=_path, default=HOME / "bench", help=text)
         if page is not None:
-            add(
-                "--page",
-                type=_path,
-                default=ROOT / "docs" / page,
-                help="the page to write; all samples are kept beside it, as .json",
-            )
+            text = "the page to write" + "; all samples are kept beside it, as .json" * kept
+            add("--page", type=_path, default=ROOT / "docs" / page, help=text)
         add("--repeats", type=_count, default=3, help="of everything (default %(default)s)")
         if name != "delivery":
             add("--broker", help="host:port of a broker to use; default: one of the bench's own")

@@ -32,5 +32,5 @@ class Options:
 
     @property
     def samples(self) -> Path:
-        """The file of all samples behind the page, beside it."""
+        """The file of all samples behind the page, beside it, of a bench that has scenarios."""
         return self.page.with_suffix(".json")

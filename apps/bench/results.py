@@ -105,7 +105,9 @@ def load(path: Path, facts: Mapping[str, str]) -> dict[str, Result]:
 def save(path: Path, results: Iterable[Result]) -> None:
     """Keep results for later runs."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("[" + ",\n".join(map(_lines, results)) + "]\n")
+    whole = path.with_suffix(".new")  # one that is killed loses no hours of samples
+    whole.write_text("[" + ",\n".join(map(_lines, results)) + "]\n")
+    whole.replace(path)
 
 
 def _lines(result: Result) -> str:

@@ -17,7 +17,8 @@ from bench.spark.registry import GOALS, SCENARIOS
 _HEAD = """\
 # Benchmarks of materializing and Spark
 
-`scripts/bench spark` writes this page. It measures the jobs that run on Spark, in turn, on
+`scripts/bench spark` writes the tables of this page, from the samples in
+[benchmarks-spark.json](benchmarks-spark.json). It measures the jobs that run on Spark, in turn, on
 one broker. `--install` installs PostgreSQL's JDBC driver first; `--help` shows all options.
 The broker, the stores and Spark share the cores of one machine.
 [Materializing](materializing.md) explains the sinks."""

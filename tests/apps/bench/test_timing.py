@@ -29,6 +29,11 @@ def test_a_transaction_without_records_does_not_move_the_end() -> None:
     assert found.rate == pytest.approx(800)
 
 
+def test_a_record_that_comes_behind_the_last_look_is_not_waited_for() -> None:
+    looks = [Look(1.0, (100,), 0.0), Look(2.0, (600,), 1.0)]
+    assert timing(looks, 600, [601]).all == 2.0
+
+
 def test_where_all_came_at_once_starting_up_counts() -> None:
     found = timing([Look(0.5, (0,), 0.0), Look(2.0, (100,), 1.0)], 100, [100])
     assert found.rate == pytest.approx(50)
