@@ -3,15 +3,21 @@
 All partitions in one loop, batch by batch: order, write RocksDB, send outputs and changelog as
 ready-made record batches, commit the offsets. It does what it must and no more: it does not restore
 its state, and after a crash RocksDB may be ahead of what was committed.
+
+From the environment, besides what every program is told: PART and PARTS, the number of this program
+among so many that share the partitions; 0 and 1 where nothing is said.
 """
 
 import asyncio
+import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import TopicAlreadyExistsError
 from rocksdict import Options, Rdict, WriteBatch
 
 from bench.job import Job, job
@@ -91,15 +97,16 @@ async def send(
 
 async def run(work: Job) -> None:
     """Do the job until the process is ended."""
+    part, parts = int(os.environ.get("PART", "0")), int(os.environ.get("PARTS", "1"))
     once = work.guarantee == "exactly_once"
     changelog = f"{work.group}-changelog"
     admin = AIOKafkaAdminClient(bootstrap_servers=work.broker)
     await admin.start()
     compact = {"cleanup.policy": "compact"}
-    await admin.create_topics([NewTopic(changelog, work.partitions, 1, topic_configs=compact)])
+    with suppress(TopicAlreadyExistsError):
+        await admin.create_topics([NewTopic(changelog, work.partitions, 1, topic_configs=compact)])
     await admin.close()
     consumer = AIOKafkaConsumer(
-        work.input,
         bootstrap_servers=work.broker,
         group_id=work.group,
         auto_offset_reset="earliest",
@@ -109,13 +116,19 @@ async def run(work: Job) -> None:
     )
     producer = AIOKafkaProducer(
         bootstrap_servers=work.broker,
-        transactional_id=work.group if once else None,
+        transactional_id=f"{work.group}-{part}" if once else None,
         linger_ms=5,
         max_batch_size=1 << 20,
     )
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     order = Order(Rdict(str(work.datadir / "table"), options))
+    if parts == 1:
+        consumer.subscribe([work.input])
+    else:
+        # Nobody's partitions may move: the state would not.
+        mine = range(part, work.partitions, parts)
+        consumer.assign([TopicPartition(work.input, number) for number in mine])
     await producer.start()
     await consumer.start()
     while True:

@@ -26,19 +26,21 @@ has compiled most."""
 @dataclass(frozen=True, slots=True)
 class Contestant:
     """A peer in one of its set-ups. settings: of its environment. members: of its group, None where
-    it has none. options: of its command."""
+    it has none. options: of its command. parts: programs that share the partitions."""
 
     title: str
     peer: Peer
     settings: dict[str, str] = field(default_factory=dict)
     members: int | None = 1
     options: tuple[str, ...] = ()
+    parts: int = 1
 
 
 CONTESTANTS = {
     "ours": Contestant("Sequitur", SEQUITUR),
     "ours2": Contestant("… `--processes 2`", SEQUITUR, members=2, options=("--processes", "2")),
     "limit": Contestant("the bare loop", LIMIT),
+    "limit2": Contestant("two bare loops", LIMIT, members=None, parts=2),
     "streams": Contestant("Kafka Streams", KAFKA_STREAMS),
     "cached": Contestant(
         "… with caches, 500 ms", KAFKA_STREAMS, {"CACHE": str(64 << 20), "COMMIT": "500"}
@@ -59,11 +61,12 @@ OTHERS = {
 """Those with one thread or slot, beside one process."""
 ON_TWO = {
     "one process": ("ours",),
+    "two bare loops": ("limit2",),
     "Kafka Streams": ("streams", "cached", "streams2"),
     "Flink": ("flink500", "flink100", "flink2"),
 }
 """Those in any set-up, beside two processes."""
-CPU = ("ours", "ours2", "limit", "streams", "streams2", "flink500", "flink2")
+CPU = ("ours", "ours2", "limit", "limit2", "streams", "streams2", "flink500", "flink2")
 """Whose CPU is shown."""
 
 
@@ -109,7 +112,10 @@ def measure(bench: Bench, name: str, contestant: Contestant, work: Workload) -> 
     with bench.run("exactly_once") as run:
         bench.cluster.fill(run.job.input, islice(rest, first(bench.events)))
         with bench.cluster.held_back(run.job.input, rest):
-            run.start([*peer.command(), *contestant.options], peer.name, **contestant.settings)
+            for part in range(contestant.parts):
+                shares = {"PART": str(part), "PARTS": str(contestant.parts)}
+                command = [*peer.command(), *contestant.options]
+                run.start(command, f"{peer.name}{part or ''}", **shares, **contestant.settings)
             run.until(run.has_output, "no output")
             run.ready(contestant.members)
             before = run.look()

@@ -39,8 +39,8 @@ def test_it_goes_on_where_it_was_ended(measured: list[tuple[str, int]]) -> None:
     bench = _bench(_result("1000", *kept, void))
     samples = list(grid.run(bench))
     assert samples[:2] == kept
-    assert len(samples) == 3 * (2 + len(rest))
-    assert [name for name, _ in measured[:3]] == ["ours2", "limit", "ours"]
+    assert len(samples) == 4 * (2 + len(rest))
+    assert [name for name, _ in measured[:4]] == ["ours2", "limit", "limit2", "ours"]
     bench.results["grid"].samples, measured[:] = samples, []
     bench.turn = 1
     assert len(list(grid.run(bench))) == len(measured) == len(samples)
@@ -49,7 +49,7 @@ def test_it_goes_on_where_it_was_ended(measured: list[tuple[str, int]]) -> None:
 def test_figures_of_other_events_are_not_taken_over(measured: list[tuple[str, int]]) -> None:
     first, *_ = grid.cells(1000)
     list(grid.run(_bench(_result("999", Sample(first, {"ours": 2.0})))))
-    assert len(measured) == 36
+    assert len(measured) == 48
 
 
 def test_who_begins_changes_from_repeat_to_repeat(measured: list[tuple[str, int]]) -> None:
@@ -57,7 +57,7 @@ def test_who_begins_changes_from_repeat_to_repeat(measured: list[tuple[str, int]
     bench.turn = 2
     bench.results |= _result("1000", *(Sample(c, {"limit": 1.0}) for c in grid.cells(1000)))
     list(grid.run(bench))
-    assert [name for name, _ in measured[:3]] == ["limit", "ours", "ours2"]
+    assert [name for name, _ in measured[:4]] == ["limit", "limit2", "ours", "ours2"]
 
 
 def test_the_worst_cell_is_by_the_best_of_the_others() -> None:

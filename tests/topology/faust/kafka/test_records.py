@@ -76,6 +76,33 @@ def test_other_consumers_get_records_of_their_own_kind() -> None:
     assert found[1].headers == (("n\\xff\\xfee", b"1"), ("null", None))
 
 
+@pytest.mark.parametrize("key", [records.raw, None])
+def test_what_an_aborted_transaction_wrote_is_passed_over_and_what_follows_is_not(key: Any) -> None:
+    transactional, control = 16, 48
+
+    def of(producer: int, raw: bytes, attributes: int) -> bytes:
+        return (
+            raw[:21]
+            + attributes.to_bytes(2, "big")
+            + raw[23:43]
+            + producer.to_bytes(8, "big")
+            + (raw[51:])
+        )
+
+    def marker(kind: int, first: int) -> bytes:
+        builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 16)
+        builder.append(0, 17, b"\0\0" + kind.to_bytes(2, "big"), b"\0\0\0\0\0\0", [])
+        return first.to_bytes(8, "big") + bytes(builder.build())[8:]
+
+    two = [b"name"] * 2
+    raw = (
+        of(7, batch(two), transactional) + of(8, batch(two, first=2), transactional)
+        + of(7, marker(0, 4), control) + of(8, marker(1, 5), control)
+        + of(7, batch(two, first=6), transactional) + of(7, marker(1, 8), control)
+    )  # fmt: skip
+    assert [record.offset for record in fetched(raw, key=key, aborted=[(7, 0)])] == [2, 3, 6, 7]
+
+
 def test_such_a_record_is_malformed_whatever_the_inspector_looks_at() -> None:
     (torn,) = fetched(batch([TORN]))
     topology = Topology("shop")
