@@ -196,7 +196,7 @@ class ViewState(Unloads):
         """The bytes that events beyond their rings may take before they are rows."""
         if self.short is None:
             return 0
-        return LAST if self.budget is None else self.budget.limit - self.budget.used
+        return LAST if self.budget is None else self.budget.left
 
     def choose_timeout(self) -> None:
         """Hold gaps for as long as the lateness that was learned says."""

@@ -185,7 +185,7 @@ def _of_inputs(partitions: Iterable[Partition], lags: Lags) -> Iterator[Metric]:
                 for name in ("held", "passed"):
                     aligned.add_metric([*labels, name], getattr(counts, name))
         if (budget := getattr(each, "budget", None)) is not None:
-            used.add_metric(labels, budget.used)
+            used.add_metric(labels, budget.memory)
     yield from (running, lag, behind, intake, aligned, used)
 
 

@@ -1,0 +1,97 @@
+"""The memory of waiting events: what is guessed of most is held against what some take."""
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from topology import Record
+from topology.model.event import Event
+from topology.sequencer.memory_budget import SAMPLE, Budget, Unloads, measured, size_of
+
+BODIES: dict[str, Callable[[int], Any]] = {
+    "small": lambda n: {"seq": n, "amount": n / 4, "type": f"Order{n}"},
+    "one long text": lambda n: {"seq": n, "text": f"{n}" * 300},
+    "many numbers": lambda n: {"seq": n, **{f"f{at}": n * 1000 + at for at in range(100)}},
+    "rows": lambda n: {"rows": [{"id": n + at, "p": at / 3 + n, "n": f"{n}"} for at in range(10)]},
+    "a list": lambda n: [n * 1000 + at for at in range(50)],
+}
+
+
+def received(raw: bytes, at: int = 1) -> Event:
+    value = bytes(bytearray(raw))
+    record = Record("orders", 0, at, b"%d" % at, value, [], at)
+    return Event("a", at, None, orjson.loads(value), record)
+
+
+def event(body: Any) -> Event:
+    return received(orjson.dumps(body))
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_is_measured_is_what_events_take(name: str) -> None:
+    bodies = [orjson.dumps(BODIES[name](1_000_000 + at)) for at in range(500)]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        events = dict.fromkeys(map(received, bodies, range(1000, 1500)), True)
+        taken = tracemalloc.get_traced_memory()[0] / len(events)
+    finally:
+        tracemalloc.stop()
+    found = measured(next(iter(events)))
+    # Its places in a ring, and the ring, are beside what is traced here.
+    assert 0.75 * taken < found < 1.1 * taken + 400
+
+
+def test_the_memory_of_bodies_that_are_not_as_guessed_is_kept_within_the_limit() -> None:
+    class Holder(Unloads):
+        def __init__(self) -> None:
+            self.held: dict[str, list[Event]] = {}
+
+        def unload(self, stream: str) -> bool:
+            del self.held[stream]
+            return True
+
+    for name, body in BODIES.items():
+        budget, holder = Budget(1 << 20), Holder()
+        for number in range(3000):
+            made = event(body(1_000_000 + number))
+            budget.look([made])
+            holder.held[str(number)] = [made]
+            budget.note(holder, str(number), size_of(made))
+            budget.keep()
+        real = sum(measured(each) for events in holder.held.values() for each in events)
+        assert 0.85 * budget.limit < real < 1.15 * budget.limit, name
+        assert 0.95 * budget.limit < budget.memory <= budget.limit
+
+
+def test_one_of_a_thousand_events_is_looked_into() -> None:
+    budget = Budget()
+    light, dense = [event({"seq": 1})] * 10, [event(BODIES["many numbers"](7))] * 10
+    budget.look(light)
+    first = budget.scale
+    assert first == measured(light[0]) / size_of(light[0]) < 1
+    for _ in range(SAMPLE // 10 - 1):
+        budget.look(dense)
+        assert budget.scale == first
+    budget.look(dense)
+    assert budget.scale == pytest.approx(
+        first + 0.2 * (measured(dense[0]) / size_of(dense[0]) - first)
+    )
+    budget.look([])
+
+
+def test_a_body_of_very_many_parts_is_looked_into_in_part() -> None:
+    assert measured(event(list(range(10**6, 10**6 + 200_000)))) > 8 * 200_000
+
+
+def test_what_refers_to_itself_or_to_code_is_measured_once() -> None:
+    class Body:
+        def __init__(self) -> None:
+            self.me, self.kind, self.call = self, type(self), len
+
+    made = Event("a", 1, None, Body(), Record("orders", 0, 1, None, None))
+    assert 400 < measured(made) < 3000
