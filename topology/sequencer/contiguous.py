@@ -66,7 +66,7 @@ class ContiguousRun(Run):
                 elif not self.begins_to_wait(event, progress):
                     self.place(event, progress)
                 continue
-            # What this step has changed is its own copy. Most that come now wait like others.
+            # What this step has changed is its own. Most that come now wait like others.
             ring, ahead = progress.ring, sequence - progress.last
             if (
                 add < ahead <= jump and ring is not None and ahead <= ring.size * add

@@ -59,10 +59,10 @@ def hold_all(
         if stream in handled:
             last = handled[stream]
             closed = result.closed.get((stream, last))
+        elif stream in result.before:
+            last, closed = result.before[stream]
         else:
-            before = state.progress(stream)
-            last = last_of(before)
-            closed = before.closed if isinstance(before, Progress) else None
+            last, closed = last_of(state.progress(stream)), None
         progress = _held(ordering, result.changed[stream], event, last, events)
         progress.retry, progress.closed = retry, closed
         result.changed[stream] = progress

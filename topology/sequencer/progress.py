@@ -160,7 +160,7 @@ _new = object.__new__
 
 
 class State(Protocol):
-    """What the sequencer reads of a view's state; it never writes to it."""
+    """What the sequencer reads of a view's state; the Progress that it is given it may change."""
 
     @property
     def progress(self) -> Callable[[str], "int | Progress"]:

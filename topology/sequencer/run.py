@@ -24,7 +24,7 @@ class Run:
         self.room = ordering.portion
         self.memory = 0
         self.own: set[str] = set()
-        """Streams whose Progress is a copy made in this step, free to change."""
+        """Streams whose Progress this step has taken over, or made."""
         self.spilled: dict[str, dict[int, Event]] = {}
         """Events spilled in this step, which the state does not show yet."""
         self.gone: set[tuple[str, int]] = set()
@@ -324,7 +324,7 @@ class Run:
             return Progress(progress)
         if stream not in self.own:
             self.own.add(stream)
-            return progress.copy()
+            self.result.before[stream] = progress.last, progress.closed
         return progress
 
     def keep(self, stream: str, progress: Progress) -> None:

@@ -2,9 +2,10 @@
 
 `step(ordering, state, timers, events)` takes a batch of events of many streams as they arrived and
 returns a Step: the events that are ready, per stream in sequence; the streams' new progress; what
-to add to and remove from the buffers; and what became of everything else. The state it is given is
-only read: a caller that cannot make the Step durable drops it, and nothing has happened. (Timers
-are an index over the state: kept up to date here, rebuilt from the state whenever it is dropped.)
+to add to and remove from the buffers; and what became of everything else. What waits in memory is
+taken over from the state, and changed: a caller that cannot make the Step durable drops its state,
+and makes it anew from its rows, by which nothing has happened. (Timers are an index over the state:
+kept up to date here, rebuilt from the state whenever it is dropped.)
 
 `hold(…)` amends a Step whose handling failed. Each order is a file of its own.
 """
@@ -62,7 +63,7 @@ def hold(
     The failed event and all of the stream's later ready events go back to waiting; the progress is
     at the one before, and held: nothing of the stream is released until the state says that it is
     not held and a step is given it in `resume`, or until `retry` is due. Gaps that were given up
-    behind the failed event are not. state: as it was given to `step`; its progress has the retry
-    that the step let go, if this was one.
+    behind the failed event are not. state: the one that was given to `step`, and knows nothing of
+    `result` yet.
     """
     hold_all(ordering, state, timers, result, {stream: (failed, retry)})

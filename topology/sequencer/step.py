@@ -30,7 +30,8 @@ class Step:
     beyond the ring of a view that is to halt then. filled: for each gap that an event closed which
     came late, how long it had lasted (ms). closed: (stream, sequence) of a closing event → when its
     stream is forgotten (ms). reopened: the events that started a closed stream again. impossible:
-    events so far above their stream that their sequence cannot be; nothing is kept of them.
+    events so far above their stream that their sequence cannot be; nothing is kept of them. before:
+    stream → the (last, closed) of the Progress that was taken over from the state.
     """
 
     changed: dict[str, int | Progress] = field(default_factory=dict)
@@ -48,3 +49,4 @@ class Step:
     closed: dict[tuple[str, int], int] = field(default_factory=dict)
     reopened: list[Event] = field(default_factory=list)
     impossible: list[Event] = field(default_factory=list)
+    before: dict[str, tuple[int, int | None]] = field(default_factory=dict)

@@ -33,6 +33,7 @@ class Held:
         self.ordering = ordering
         self.memory = memory
         self.known: dict[str, int | Progress] = {}
+        self.written: dict[str, bytes] = {}
         self.rows: dict[str, dict[int, Event]] = {}
         self.timers = Timers()
         self.unfinished: list[str] = []
@@ -60,11 +61,16 @@ class Held:
             self.rows.setdefault(one.stream, {})[one.sequence] = one
         for one in result.released:
             del self.rows[one.stream][one.sequence]
-        self.known.update(result.changed)
+        self._take_over(result.changed)
         self.unfinished = result.unfinished
         for one in result.ready:
             self.handled.setdefault(one.stream, []).append(one.sequence)
         return result
+
+    def _take_over(self, changed: dict[str, int | Progress]) -> None:
+        self.known.update(changed)
+        rows = {stream: encode_progress(progress, None) for stream, progress in changed.items()}
+        self.written.update(rows)
 
     def take(self, *batch: Event, now: int | None = None) -> Step:
         return self.keep(self.decide(list(batch), now))
@@ -74,8 +80,8 @@ class Held:
         while self.unfinished:
             self.take(now=now)
 
-    def drop(self) -> None:
-        """After a step that was not kept: the timers, which are only an index, are built anew."""
+    def _watch(self) -> None:
+        """The timers, which are only an index, are built anew."""
         self.timers = Timers()
         for stream, progress in self.known.items():
             if isinstance(progress, Progress) and progress.waiting:
@@ -85,9 +91,8 @@ class Held:
 
     def rebuild(self) -> None:
         """Lose all but what the rows say: progress as it is written, and the events that wait."""
-        written = {stream: encode_progress(known, None) for stream, known in self.known.items()}
         self.known, self.unfinished = {}, []
-        for stream, row in written.items():
+        for stream, row in self.written.items():
             found, _ = decode_progress(row)
             waits = self.rows.get(stream)
             if waits:
@@ -102,13 +107,13 @@ class Held:
                 if self.ordering.can_go_on(found):
                     self.unfinished.append(stream)
             self.known[stream] = found
-        self.drop()
+        self._watch()
 
     def release(self, stream: str, now: int | None = None) -> Step:
         """Say that a stream is held no longer."""
         progress = self.known[stream]
         assert isinstance(progress, Progress)
-        self.known[stream] = replace(progress.copy(), held=False)
+        self._take_over({stream: replace(progress.copy(), held=False)})
         self.unfinished.append(stream)
         return self.take(now=now)
 

@@ -78,10 +78,10 @@ def test_a_retry_goes_on_by_itself_when_it_is_due_and_is_forgotten_when_it_succe
     held.rebuild()
     assert held.timers.next == 5000
 
-    again = held.decide([], now=5000)
     before = held.known["a"]
     assert isinstance(before, Progress)
     assert before.retry == PendingRetry(1, 5000)
+    again = held.decide([], now=5000)
     fail(held, again, 1, PendingRetry(2, due=9000))
     held.take(now=9000)
 

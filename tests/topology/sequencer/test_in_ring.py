@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import some
+from tests.topology.sequencer.held import Held, event
 from topology import Record
 from topology.model.event import Event
 from topology.sequencer.contiguous import ContiguousOrdering, ContiguousRun
@@ -76,3 +77,18 @@ def test_the_shorter_way_comes_to_what_the_long_one_comes_to(
 
 
 _short = ContiguousRun.in_ring
+
+
+def test_what_waits_is_not_copied_for_what_comes() -> None:
+    held = Held(ContiguousOrdering(size=20_000))
+    held.take(*(event("a", sequence) for sequence in range(2, 10_002)))
+    before = held.known["a"]
+    assert isinstance(before, Progress)
+    assert before.ring is not None
+    slots = before.ring.slots
+    held.take(event("a", 10_002))
+    after = held.known["a"]
+    assert isinstance(after, Progress)
+    assert after.ring is not None
+    assert after.ring.slots is slots
+    assert len(slots) == 10_001
