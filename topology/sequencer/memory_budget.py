@@ -29,6 +29,9 @@ SAMPLE = 1000
 """Of so many events one is looked into."""
 PARTS = 10_000
 """The most objects of an event that are looked at."""
+MOST = 16.0
+"""How many times as much as guessed an event may take: more is not the event's alone, as what its
+content refers to may be there once for all."""
 OF_LAST = 0.2
 """How much the latest look counts."""
 
@@ -89,7 +92,7 @@ class Budget:
         if self._unseen < SAMPLE or not events:
             return
         event = events[self._unseen % len(events)]
-        scale = measured(event) / size_of(event)
+        scale = min(MOST, measured(event) / size_of(event))
         self.scale += scale - self.scale if self._first else OF_LAST * (scale - self.scale)
         self._unseen, self._first = 0, False
 

@@ -10,7 +10,7 @@ import pytest
 
 from topology import Record
 from topology.model.event import Event
-from topology.sequencer.memory_budget import SAMPLE, Budget, Unloads, measured, size_of
+from topology.sequencer.memory_budget import MOST, SAMPLE, Budget, Unloads, measured, size_of
 
 BODIES: dict[str, Callable[[int], Any]] = {
     "small": lambda n: {"seq": n, "amount": n / 4, "type": f"Order{n}"},
@@ -82,6 +82,20 @@ def test_one_of_a_thousand_events_is_looked_into() -> None:
         first + 0.2 * (measured(dense[0]) / size_of(dense[0]) - first)
     )
     budget.look([])
+
+
+def test_what_all_contents_refer_to_does_not_count_for_more_than_an_event_can_take() -> None:
+    cache = {f"{n}": [n] * 100 for n in range(10_000)}
+
+    class Body:
+        def __init__(self) -> None:
+            self.shared = cache
+
+    made = Event("a", 1, None, Body(), Record("orders", 0, 1, None, None))
+    assert measured(made) > 100 * size_of(made)
+    budget = Budget()
+    budget.look([made])
+    assert budget.scale == MOST
 
 
 def test_a_body_of_very_many_parts_is_looked_into_in_part() -> None:
