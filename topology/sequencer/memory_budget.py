@@ -27,13 +27,13 @@ BYTES = 128 << 20
 """The budget, unless told otherwise."""
 SAMPLE = 1000
 """Of so many events one is looked into."""
-PARTS = 10_000
-"""The most objects of an event that are looked at."""
+PARTS = 100_000
+"""The most objects of an event that are looked at: more than nearly all bodies have."""
 MOST = 16.0
 """How many times as much as guessed an event may take: more is not the event's alone, as what its
 content refers to may be there once for all."""
-OF_LAST = 0.2
-"""How much the latest look counts."""
+KEPT = 0.95
+"""How much each look leaves of those before it."""
 
 
 def size_of(event: Event) -> int:
@@ -42,7 +42,10 @@ def size_of(event: Event) -> int:
 
 
 def measured(event: Event) -> int:
-    """How many bytes of memory an event takes, as far as it is looked into: see PARTS."""
+    """How many bytes of memory an event takes; as guessed at least, if it has more than PARTS.
+
+    Raises what objects of a user's own inspector raise that cannot be looked into.
+    """
     message = event.message
     rest: list[Any] = [event.content, message.value, message.key, message.headers]
     seen, size, looked = set[int](), FIXED, 0
@@ -55,10 +58,10 @@ def measured(event: Event) -> int:
         size += getsizeof(part)
         if isinstance(part, dict):
             # Its keys are shared by all events that have them.
-            rest += part.values()
+            rest += dict.values(part)
         elif gc.is_tracked(part):
-            rest += (r for r in gc.get_referents(part) if not isinstance(r, _SHARED))
-    return size
+            rest += (r for r in gc.get_referents(part) if not issubclass(type(r), _SHARED))
+    return max(size, size_of(event)) if rest else size
 
 
 _SHARED = (type, ModuleType, FunctionType)
@@ -84,17 +87,25 @@ class Budget:
         self.scale = 1.0
         self._held: dict[tuple[ref[Unloads], str], int] = {}
         self._unseen = SAMPLE
-        self._first = True
+        self._measured = self._guessed = 0.0
+        """Bytes of the events that were looked into, the latest counting most."""
 
     def look(self, events: Sequence[Event]) -> None:
         """Look into one of these events, if it is time."""
         self._unseen += len(events)
         if self._unseen < SAMPLE or not events:
             return
-        event = events[self._unseen % len(events)]
-        scale = min(MOST, measured(event) / size_of(event))
-        self.scale += scale - self.scale if self._first else OF_LAST * (scale - self.scale)
-        self._unseen, self._first = 0, False
+        event, self._unseen = events[self._unseen % len(events)], 0
+        guess = size_of(event)
+        try:
+            found = min(measured(event), MOST * guess)
+        except Exception:
+            # An object of a user's own that cannot be looked into: as guessed, then.
+            return
+        # By bytes, not by events: what is rare may be most of the memory.
+        self._measured = KEPT * self._measured + found
+        self._guessed = KEPT * self._guessed + guess
+        self.scale = self._measured / self._guessed
 
     @property
     def memory(self) -> int:

@@ -1,7 +1,7 @@
 """How far a view is in a stream: the last processed sequence, and what waits behind a gap."""
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from topology.model.event import Event
@@ -76,28 +76,9 @@ class Progress:
         return self.held or bool(self.rebuild)
 
     def copy(self) -> "Progress":
-        """One to change, with a ring of its own; written out, as it is made for most that waits."""
-        made = _new(Progress)
+        """One to change, with a ring of its own."""
         ring = self.ring
-        made.last = self.last
-        made.ring = ring.copy() if ring is not None and ring.slots else None
-        made.spilled = self.spilled
-        made.since = self.since
-        made.loaded = self.loaded
-        made.skipped = self.skipped
-        made.held = self.held
-        made.retry = self.retry
-        made.rejected = self.rejected
-        made.recent = self.recent
-        made.closed = self.closed
-        made.epoch = self.epoch
-        made.rebuild = self.rebuild
-        made.failed = self.failed
-        made.sent = self.sent
-        made.anew = self.anew
-        made.below = self.below
-        made.row = self.row
-        return made
+        return replace(self, ring=ring.copy() if ring is not None and ring.slots else None)
 
     def plain(self) -> "int | Progress":
         """Itself, without an empty ring; an int if there is nothing more to say than `last`."""
@@ -154,9 +135,6 @@ class Progress:
                 if not self.skipped:
                     self.below = ()
                 return
-
-
-_new = object.__new__
 
 
 class State(Protocol):

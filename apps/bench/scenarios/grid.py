@@ -142,7 +142,8 @@ SCENARIO = Scenario(
     "process, Kafka Streams with one thread, without caches, and with 64 MB of them and a commit "
     "every 500 ms in place of 100, and Flink with one slot and a checkpoint every 500 and every "
     "100 ms, before which nobody sees anything; beside two processes, those with two threads or "
-    "slots too. The broker runs on the same cores. CPU is that of the contestant.",
+    "slots too, and two bare loops that share the partitions. The broker runs on the same cores. "
+    "CPU is that of the contestant.",
     (
         *(Column(each.title, name) for name, each in CONTESTANTS.items()),
         *(Column(f"× {title}", "ours", 2, over=names) for title, names in OTHERS.items()),

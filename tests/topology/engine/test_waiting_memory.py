@@ -86,6 +86,20 @@ def test_many_stuck_streams_stay_within_the_budget(crash: bool) -> None:
     assert (partition.budget.used, held(partition.view().state)) == (0, 0)
 
 
+def test_a_worker_that_starts_reads_back_no_more_than_fits_of_dense_bodies() -> None:
+    class Medium(Small):
+        limit = 1 << 20
+
+    partition = Medium(shop(handler=lambda event: None))
+    numbers = b",".join(b"%d" % number for number in range(100_000, 100_300))
+    for n in range(400):
+        value = b'{"stream":"s%d","sequence":2,"kind":"x","n":[%s]}' % (n, numbers)
+        partition.feed([Record("orders", 0, 0, b"s%d" % n, value)])
+    partition.crash()
+    assert 0.9 * partition.budget.limit < partition.budget.memory <= 1.1 * partition.budget.limit
+    assert partition.budget.scale > 1.5
+
+
 def test_a_step_brings_in_no_more_than_a_portion() -> None:
     """However many streams go on with it, and however large their events are."""
     partition = Small(shop(handler=lambda event: None))

@@ -10,7 +10,7 @@ import pytest
 
 from topology import Record
 from topology.model.event import Event
-from topology.sequencer.memory_budget import MOST, SAMPLE, Budget, Unloads, measured, size_of
+from topology.sequencer.memory_budget import MOST, PARTS, SAMPLE, Budget, Unloads, measured, size_of
 
 BODIES: dict[str, Callable[[int], Any]] = {
     "small": lambda n: {"seq": n, "amount": n / 4, "type": f"Order{n}"},
@@ -78,10 +78,19 @@ def test_one_of_a_thousand_events_is_looked_into() -> None:
         budget.look(dense)
         assert budget.scale == first
     budget.look(dense)
-    assert budget.scale == pytest.approx(
-        first + 0.2 * (measured(dense[0]) / size_of(dense[0]) - first)
-    )
+    assert first < budget.scale < measured(dense[0]) / size_of(dense[0])
     budget.look([])
+
+
+def test_a_few_large_bodies_among_small_ones_count_by_their_bytes() -> None:
+    small = event({"seq": 1})
+    large = event({"rows": [{"id": at, "n": at + 1000} for at in range(2000)]})
+    taken, guessed = (of(large) + 19 * of(small) for of in (measured, size_of))
+    budget = Budget()
+    for at in range(200):
+        budget.look([large if at % 20 == 7 else small] * SAMPLE)
+        if at > 40:
+            assert budget.scale == pytest.approx(taken / guessed, rel=0.15)
 
 
 def test_what_all_contents_refer_to_does_not_count_for_more_than_an_event_can_take() -> None:
@@ -98,8 +107,21 @@ def test_what_all_contents_refer_to_does_not_count_for_more_than_an_event_can_ta
     assert budget.scale == MOST
 
 
-def test_a_body_of_very_many_parts_is_looked_into_in_part() -> None:
-    assert measured(event(list(range(10**6, 10**6 + 200_000)))) > 8 * 200_000
+def test_a_body_of_very_many_parts_takes_as_much_as_is_guessed_at_least() -> None:
+    for count in (90_000, 500_000):
+        made = event(list(range(10**6, 10**6 + count)))
+        assert max(size_of(made), 30 * min(count, PARTS)) < measured(made) + 1
+
+
+def test_content_that_cannot_be_looked_into_ends_nobody() -> None:
+    class Hostile:
+        def __sizeof__(self) -> int:
+            raise RuntimeError("no")
+
+    made = Event("a", 1, None, Hostile(), Record("orders", 0, 1, None, None))
+    budget = Budget()
+    budget.look([made])
+    assert budget.scale == 1.0
 
 
 def test_what_refers_to_itself_or_to_code_is_measured_once() -> None:

@@ -123,7 +123,10 @@ class ViewState(Unloads):
             elif not progress.spilled and not (budget is not None and budget.spent):
                 progress.ring = progress.ring or ordering.ring()
                 if progress.ring.admits(progress.last, sequence):
-                    progress.ring.put(self.revive(stream, sequence, row))
+                    event = self.revive(stream, sequence, row)
+                    progress.ring.put(event)
+                    if budget is not None:
+                        budget.look([event])
                     progress.loaded = sequence
                     self._note(stream, progress)
                 else:
