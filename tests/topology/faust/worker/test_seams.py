@@ -143,7 +143,7 @@ async def test_what_is_not_taken_holds_no_other_partition_back_if_so_set() -> No
 
 def test_offsets_are_committed_with_metadata_in_the_consumers_own_thread() -> None:
     assert inspect.iscoroutinefunction(driver.AIOKafkaConsumerThread.call_thread)
-    assert 'OffsetAndMetadata(offset, "")' in inspect.getsource(driver.AIOKafkaConsumerThread)
+    assert 'OffsetAndMetadata(offset, "")' in inspect.getsource(driver)
 
 
 async def test_partitions_of_a_consumer_without_a_group_can_be_paused() -> None:

@@ -363,8 +363,11 @@ class Workers:
         assert self._threads is not None
 
         running = self._threads.submit(lambda: collected(handler(*arguments) or ()))
+        result = asyncio.wrap_future(running)
+        # What it raises once nobody waits for it any more is nothing to tell anybody.
+        result.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
-            return await asyncio.shield(asyncio.wrap_future(running))
+            return await asyncio.shield(result)
         except asyncio.CancelledError:
             self._threaded.add(grant.number)
             running.add_done_callback(lambda _: loop.call_soon_threadsafe(runner.ended, grant))

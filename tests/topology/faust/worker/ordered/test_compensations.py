@@ -1,6 +1,7 @@
 """Compensations: durable before the call, and called for attempts that come to nothing."""
 
 import asyncio
+import gc
 import itertools
 import threading
 import time
@@ -167,9 +168,9 @@ async def test_the_newest_intent_is_the_first_also_where_the_clock_is_set_back(
     await held.runner.stop(1)
 
 
-async def test_a_thread_that_waits_for_its_intent_ends_with_the_run_and_its_stream_goes_on() -> (
-    None
-):
+async def test_a_thread_that_waits_for_its_intent_ends_with_the_run_and_its_stream_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def handler(event: Any) -> list[Emit]:
         event.compensate("cancel", {"room": 1})
         return [Emit("out", event.stream, 1)]
@@ -189,6 +190,8 @@ async def test_a_thread_that_waits_for_its_intent_ends_with_the_run_and_its_stre
     held.start()
     await held.until(lambda: held.out("out") == [1])
     await held.runner.stop(1)
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 async def test_compensations_that_hang_keep_nobody_from_a_thread_but_their_own_view() -> None:
