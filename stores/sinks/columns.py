@@ -176,13 +176,19 @@ def read(stored: Any, kind: Kind) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """A value that is no text, as text."""
-    return orjson.dumps(value).decode()
+    """A value that is no text, as text. Raises Refused: what is read may be nested too deep."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError as error:
+        raise Refused(f"no JSON comes of it: {error}") from None
 
 
 def shown(value: Any) -> str:
     """A value in a reason, not too long."""
-    return printable(repr(value), 100)
+    try:
+        return printable(repr(value), 100)
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deep"
 
 
 def sql_type(kind: Kind, types: Mapping[Kind, str]) -> str:

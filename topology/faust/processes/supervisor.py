@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 LAST = 60.0
 """Seconds that workers have to end; what is left then is killed."""
+ENDED = 0.05
+"""Seconds between two looks whether a worker has ended."""
 CHUNK = 1 << 16
 DONE, CANNOT = 0, 2
 
@@ -153,11 +155,14 @@ class Supervisor:
         if self._ending.is_set():
             worker.signal(signal.SIGTERM)
         copying = asyncio.create_task(_copy(process.stdout, f"worker-{worker.number} | "))
-        status = await process.wait()
+        # Not wait(): before Python 3.12 it waits for whoever has the output open, too.
+        while (status := process.returncode) is None:
+            await asyncio.sleep(ENDED)
         worker.process = None
         # What the worker has started may outlive it for a moment, and has its output open.
         await asyncio.wait({copying}, timeout=1)
         copying.cancel()
+        process._transport.close()  # type: ignore[attr-defined]
         return status
 
 

@@ -58,3 +58,17 @@ def test_what_cannot_be_started_is_tried_again_and_given_up(
     monkeypatch.setattr(restarts, "FIRST", 0.001)
     assert asyncio.run(Supervisor(["/no/such/program"], 1).run()) == 2
     assert "worker 1 could not be started" in caplog.text
+
+
+def test_who_dies_is_missed_and_all_end_whatever_has_their_output_open(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(restarts, "FIRST", 0.001)
+    helper = f"setsid sleep 1000 & echo $! >> {tmp_path}/helpers"
+    try:
+        assert run(f"{helper}; exit 3", count=1) == 2
+        file = tmp_path / "started"
+        assert run(f"{helper}; echo >> {file}; exec sleep 1000", file) == 0
+    finally:
+        for each in (tmp_path / "helpers").read_text().split():
+            os.kill(int(each), signal.SIGKILL)
