@@ -35,8 +35,8 @@ from topology.model.column_types import (
     read_date,
     read_datetime,
     read_decimal,
+    shown,
 )
-from topology.model.printable import printable
 
 NAME_BYTES = 63
 """The longest name that every store takes: PostgreSQL's limit."""
@@ -181,14 +181,6 @@ def as_json(value: Any) -> str:
         return orjson.dumps(value).decode()
     except TypeError as error:
         raise Refused(f"no JSON comes of it: {error}") from None
-
-
-def shown(value: Any) -> str:
-    """A value in a reason, not too long."""
-    try:
-        return printable(repr(value), 100)
-    except RecursionError:
-        return f"a {type(value).__name__} that is nested too deep"
 
 
 def sql_type(kind: Kind, types: Mapping[Kind, str]) -> str:

@@ -4,7 +4,8 @@ from typing import Any
 
 import orjson
 
-from stores.sinks.columns import INT_MAX, INT_MIN, Refused, shown
+from stores.sinks.columns import INT_MAX, INT_MIN, Refused
+from topology.model.column_types import shown
 
 Stream = tuple[str, str, str]
 """(topic, view, stream): what sequences are counted in. A view's name is its topology's own, so the

@@ -101,13 +101,18 @@ def check_key(table: str, values: Iterable[Any], limit: int) -> None:
 
 def check_nul(table: str, column: str, value: Any) -> None:
     """Raise Refused if there is NUL in a text of a nested value."""
-    if isinstance(value, str):
-        if "\0" in value:
-            raise Refused(f"table {table!r}: column {column!r}: the store takes no text with NUL")
-    elif isinstance(value, dict | list):
-        parts = (*value, *value.values()) if isinstance(value, dict) else value
-        for part in parts:
-            check_nul(table, column, part)
+    parts = [value]
+    while parts:  # deeper than Python's own stack
+        part = parts.pop()
+        if isinstance(part, str):
+            if "\0" in part:
+                raise Refused(
+                    f"table {table!r}: column {column!r}: the store takes no text with NUL"
+                )
+        elif isinstance(part, dict):
+            parts += (*part, *part.values())
+        elif isinstance(part, list):
+            parts += part
 
 
 def refuse_nul(record: bytes | None, changes: Iterable[Any]) -> None:

@@ -10,13 +10,14 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from stores.sinks import fast_path
-from stores.sinks.columns import Refused, shown
+from stores.sinks.columns import Refused
 from stores.sinks.decoding import Mark, Stream, decode
 from stores.sinks.errors import StoreError
 from stores.sinks.limits import refuse_nul
 from stores.sinks.records import Applied, DeadRecord, OutputRecord, Position
 from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import Schema
+from topology.model.column_types import shown
 
 FEW, MANY = 500, 10_000
 """Records that are decoded at a time. The few stay in the processor's cache until they are folded,

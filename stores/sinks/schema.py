@@ -18,7 +18,6 @@ from stores.sinks.columns import (
     infer_key,
     kind_of,
     named,
-    shown,
 )
 from stores.sinks.errors import StoreError
 from stores.sinks.limits import (
@@ -31,6 +30,7 @@ from stores.sinks.limits import (
     check_nul,
 )
 from stores.sinks.sink import DeclaredTable
+from topology.model.column_types import shown
 
 MAX_TABLES = 1_000
 MAX_COLUMNS = 900

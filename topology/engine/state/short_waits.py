@@ -60,7 +60,8 @@ class ShortWaits:
         self._ending: Waits = {}
         self._notes: list[bytes] = []
         self._previous_notes: list[bytes] = []
-        self._records = self._bytes = self._turned = self._now = self._at = 0
+        self._records = self._bytes = self._turned = self._now = 0
+        self._at = -1
         self._events: Sequence[Event] = ()
         self._inputs: Sequence[Message] | dict[int, Message] | None = None
         self.end_now = False
@@ -96,7 +97,7 @@ class ShortWaits:
                 else (records[0], records[-1])
             )
             # What was read so far is no longer there: the topic was made anew.
-            self.end_now |= first.offset < self._at
+            self.end_now |= first.offset <= self._at
             self._at = last.offset
 
     def let_go(self) -> None:

@@ -162,6 +162,7 @@ class Supervisor:
         # What the worker has started may outlive it for a moment, and has its output open.
         await asyncio.wait({copying}, timeout=1)
         copying.cancel()
+        # There is no other way to close its output, which who outlives it would fill.
         process._transport.close()  # type: ignore[attr-defined]
         return status
 

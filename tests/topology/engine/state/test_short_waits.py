@@ -282,6 +282,15 @@ def test_an_input_that_was_made_anew_leaves_rows() -> None:
     assert len(partition.rows()) == 1
 
 
+def test_an_input_that_was_made_anew_where_it_was_leaves_rows() -> None:
+    partition = Short(shop(), WaitLimits())
+    partition.send(("a", 2))
+    assert not partition.rows()
+    partition.log.clear()
+    partition.send(("c", 2))
+    assert len(partition.rows()) == 2
+
+
 @pytest.mark.parametrize(
     "policies",
     [
@@ -315,15 +324,18 @@ def test_a_note_that_names_no_event_is_foreign(row: bytes) -> None:
 
 @pytest.mark.parametrize("batch", [1, 10, 200])
 def test_bytes_end_a_generation_after_as_many_whatever_the_size_of_a_batch(batch: int) -> None:
+    def at(offset: int) -> Event[Any]:
+        return Event("s", 2, None, None, Record("orders", 0, offset, None, b"x" * 1_000))
+
     waits = ShortWaits(WaitLimits(records=10**9, bytes=1_000_000, time=10**9))
-    one: Event[Any] = Event("s", 2, None, None, Record("orders", 0, 0, None, b"x" * 1_000))
+    one = at(0)
     waits.begin([one], None, 0)
     assert not waits.add([one])
     waits.rows(everything=False)
     came = 0
     while len([key for key, row in waits.rows(everything=False) if row]) == 0:
         assert came < 3_000
-        waits.begin([one] * batch, None, 0)
+        waits.begin([at(came + 1)] * batch, None, 0)
         came += batch
     assert came in range(1_800, 2_401)
 
