@@ -67,7 +67,6 @@ class StreamTask:
         self.joined = False
         """Whether a view reads with the others of which its row does not say so yet."""
         self._alarm = MalformedAlarm()
-        self._budget = budget
         self._link = source.sequence.link()
         self._records: list[Message] = []
         """Those of the events in hand, where the input is not the topic that they are from."""
@@ -133,8 +132,6 @@ class StreamTask:
         unit = CommitUnit(self.source.by_stream, self.partition, now=now)
         noted = CommitUnit(*unit.place) if self.apart else unit
         events = self.inspect(records, noted, now)
-        if self._budget is not None:
-            self._budget.look(events)
         for task in self.views.values():
             task.foresee(events)
             if (short := task.state.short) is not None:

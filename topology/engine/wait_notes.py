@@ -16,6 +16,7 @@ from topology.engine.state.rows import (
     decode_progress,
     encode_message,
     encode_progress,
+    mark_of,
     progress_key,
 )
 from topology.model.counts import decode_counts, encode_counts, position_of
@@ -67,7 +68,7 @@ class InputWaits:
             note = wanted[record.offset]
             # Whatever its inspector says by now, it is the event that began to wait. But a topic
             # that was made anew has other messages there.
-            if record.timestamp == note.timestamp:
+            if record.timestamp == note.timestamp and mark_of(record) == note.mark:
                 del wanted[record.offset]
                 message = record if self.view.of.keyed else original(record)
                 key = buffer_key(note.stream, note.sequence)

@@ -146,7 +146,7 @@ def _message(value: bytes) -> None:
 
 def _note(value: bytes) -> None:
     for note in decode_note(value):
-        for number in (note.offset, note.arrived):
+        for number in (note.offset, note.mark, note.arrived):
             _whole(number, 0)
         for number in (note.timestamp, note.sequence):
             _whole(number)

@@ -29,6 +29,7 @@ A stream that is merely in order costs one short row; nothing is kept of a proce
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import orjson
 
@@ -253,18 +254,27 @@ def decode_message(row: bytes) -> tuple[Record, int]:
 
 
 class Note(NamedTuple):
-    """An event that began to wait. offset, timestamp (ms): of its record in the view's input.
+    """An event that began to wait. offset, timestamp (ms), mark: of its record in the view's input.
     arrived: when it did (ms)."""
 
     offset: int
     timestamp: int
+    mark: int
     stream: str
     sequence: int
     arrived: int
 
 
-def encode_note(arrived: int, events: Sequence[tuple[int, int, str, int]]) -> bytes:
-    """The row of events that began to wait together: each (offset, timestamp, stream, sequence)."""
+def mark_of(message: Any) -> int:
+    """What a record is known again by, if it is read again: a checksum of all that is in it."""
+    found = crc32(message.value or b"", crc32(message.key or b""))
+    for _, value in message.headers:
+        found = crc32(value or b"", found)
+    return found
+
+
+def encode_note(arrived: int, events: Sequence[tuple[int, int, int, str, int]]) -> bytes:
+    """The row of events that began to wait together: each the fields of a Note, but `arrived`."""
     return orjson.dumps([arrived, events])
 
 
@@ -272,8 +282,8 @@ def decode_note(row: bytes) -> list[Note]:
     """The events of such a row."""
     arrived, events = orjson.loads(row)
     return [
-        Note(offset, timestamp, stream, sequence, arrived)
-        for offset, timestamp, stream, sequence in events
+        Note(offset, timestamp, mark, stream, sequence, arrived)
+        for offset, timestamp, mark, stream, sequence in events
     ]
 
 

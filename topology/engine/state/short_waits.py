@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from topology.declaration.view import View
-from topology.engine.state.rows import buffer_key, encode_message, encode_note, note_key
+from topology.engine.state.rows import buffer_key, encode_message, encode_note, mark_of, note_key
 from topology.model.event import Event, Message
 from topology.model.partition_table import Row
 
@@ -190,15 +190,15 @@ def _gone(notes: Iterable[bytes]) -> list[Row]:
 
 def _notes(waits: Iterable[tuple[Message, Event]]) -> Iterator[Row]:
     """The notes of events that began to wait, each row below about NOTE_BYTES."""
-    part: list[tuple[int, int, str, int]] = []
+    part: list[tuple[int, int, int, str, int]] = []
     arrived, size = 0, 0
     for record, event in waits:
         if size >= NOTE_BYTES:
             yield note_key(part[0][0]), encode_note(arrived, part)
             part, size = [], 0
         arrived, stream = event.arrived, event.stream
-        part.append((record.offset, record.timestamp, stream, event.sequence))
-        size += 60 + 4 * len(stream)
+        part.append((record.offset, record.timestamp, mark_of(record), stream, event.sequence))
+        size += 70 + 4 * len(stream)
     if part:
         yield note_key(part[0][0]), encode_note(arrived, part)
 

@@ -123,10 +123,7 @@ class ViewState(Unloads):
             elif not progress.spilled and not (budget is not None and budget.spent):
                 progress.ring = progress.ring or ordering.ring()
                 if progress.ring.admits(progress.last, sequence):
-                    event = self.revive(stream, sequence, row)
-                    progress.ring.put(event)
-                    if budget is not None:
-                        budget.look([event])
+                    progress.ring.put(self.revive(stream, sequence, row))
                     progress.loaded = sequence
                     self._note(stream, progress)
                 else:
@@ -396,6 +393,11 @@ class ViewState(Unloads):
             progress.spilled += len(progress.ring)
             progress.loaded, progress.ring = progress.last, None
         return True
+
+    def in_memory(self, stream: str) -> Collection[Event]:
+        """The events of a stream that wait in its ring."""
+        progress = self.waiting.get(stream)
+        return () if progress is None or progress.ring is None else progress.ring.slots.values()
 
     def forget(self, stream: str) -> None:
         """Hold a stream for one that was never seen; its rows go with the unit."""

@@ -48,8 +48,10 @@ def test_what_waits_in_a_worker_s_memory_is_known_by_its_notes() -> None:
 
     known.take(progress_key("a"), b'{"last":1,"since":7}')
     assert gaps() == []
-    known.take(note_key(5), encode_note(7, [(5, 0, "a", 3), (6, 0, "a", 4), (7, 0, "gone", 9)]))
-    known.take(note_key(9), encode_note(8, [(9, 0, "a", 4)]))
+    known.take(
+        note_key(5), encode_note(7, [(5, 0, 0, "a", 3), (6, 0, 0, "a", 4), (7, 0, 0, "gone", 9)])
+    )
+    known.take(note_key(9), encode_note(8, [(9, 0, 0, "a", 4)]))
     assert gaps() == [(1, 2)]
     known.take(note_key(5), None)
     assert gaps() == [(1, 1)]

@@ -1,5 +1,6 @@
 """Events that wait for a short time have no rows: the input still has them."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -310,14 +311,14 @@ def test_views_in_which_events_leave_otherwise_keep_their_rows(policies: dict[st
 @pytest.mark.parametrize(
     "row",
     [
-        b"x", b"[]", b"[1]", b'[-1,[[1,1,"a",1]]]', b'[1,[[1,1,"a"]]]', b'[1,[[-1,1,"a",1]]]',
-        b'[1,[[1,"1","a",1]]]', b'[1,[[1,1,"",1]]]', b'[1,[[1,1,"a\\u0000",1]]]',
-        b'[1,[[1,1,2,1]]]',
+        b"x", b"[]", b"[1]", b'[-1,[[1,1,7,"a",1]]]', b'[1,[[1,1,7,"a"]]]', b'[1,[[-1,1,7,"a",1]]]',
+        b'[1,[[1,"1",7,"a",1]]]', b'[1,[[1,1,7,"",1]]]', b'[1,[[1,1,7,"a\\u0000",1]]]',
+        b'[1,[[1,1,7,2,1]]]', b'[1,[[1,1,-7,"a",1]]]', b'[1,[[1,1,"7","a",1]]]',
     ],
 )  # fmt: skip
 def test_a_note_that_names_no_event_is_foreign(row: bytes) -> None:
     assert foreign(note_key(1), row)
-    assert not foreign(note_key(1), b'[1,[[1,1,"a",1]]]')
+    assert not foreign(note_key(1), b'[1,[[1,1,7,"a",1]]]')
     assert not foreign(note_key(1), None)
     assert foreign(note_key(1) + b"x", None)
 
@@ -371,10 +372,14 @@ def test_what_is_not_in_the_input_any_more_is_dead_and_told_of_and_missing_again
     assert partition.handled() == {"a": [1, 2], "b": [1], "c": [1, 2, 3]}
 
 
-def test_another_message_at_its_offset_is_not_taken_for_it() -> None:
+@pytest.mark.parametrize(
+    "other", [{"timestamp": 1}, {"value": b"{}"}, {"key": b"b"}, {"headers": [("stream", b"b")]}]
+)
+def test_another_message_at_its_offset_is_not_taken_for_it(other: dict[str, Any]) -> None:
+    """A topic that was made anew, of a copy without its beginning, keeps the times."""
     partition = Short(shop(), WaitLimits())
     partition.send(("a", 2))
-    partition.log[0].timestamp += 1
+    partition.log[0] = replace(partition.log[0], **other)
     partition.crash()
     assert partition.view().state.counts.dead == 1
 
