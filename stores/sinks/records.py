@@ -43,10 +43,13 @@ class Batch:
     Attributes:
         query: the id of the streaming query.
         number: of the batch, from 0 on.
+        sparse: whether the store gets only those of the query's batches that have something for it,
+            so that none is missed.
     """
 
     query: str
     number: int
+    sparse: bool = False
 
 
 @dataclass(slots=True)
@@ -120,7 +123,7 @@ def check_batch(batch: Batch, last: int | None) -> None:
     Raises:
         StoreError: batches are missing.
     """
-    if batch.number > 0 and (last is None or last < batch.number - 1):
+    if batch.number > 0 and not batch.sparse and (last is None or last < batch.number - 1):
         have = "none of its batches" if last is None else f"its batches up to {last} only"
         raise StoreError(
             f"the checkpoint is ahead of the read store: it goes on with batch {batch.number}, the "

@@ -221,6 +221,7 @@ def bound_memory(step: FinishedStep) -> None:
     state = step.state
     state.age()
     if state.budget is not None:
+        state.budget.look()
         state.budget.keep()
 
 

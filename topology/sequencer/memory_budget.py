@@ -11,14 +11,17 @@ as what is decoded late takes its memory then.
 """
 
 import gc
-from collections.abc import Collection, Sequence
+from collections import OrderedDict, deque
 from itertools import islice
-from sys import getsizeof
+from sys import getrefcount, getsizeof
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from topology.model.event import Event
+
+if TYPE_CHECKING:
+    from topology.sequencer.ring import RingBuffer
 
 EVENT = 1000
 """Bytes that a waiting event takes beside its body, which is there twice: as bytes and decoded."""
@@ -28,15 +31,17 @@ places in a ring and among what waits without a row."""
 BYTES = 128 << 20
 """The budget, unless told otherwise."""
 PORTIONS = 64
-"""Whenever so small a part of the budget has come in, the stream that it ends with is looked into:
-how likely it is to be a stream goes by the bytes that wait in it."""
-LOOKED = 4
-"""So many of a stream's events, at each look."""
-NEW = 0.03
-"""What another look at a long stream counts for at least, as against those before it."""
+"""Whenever so small a part of the budget has come in, one event of it is marked: how likely that is
+to be an event goes by its bytes. Those that are marked, and wait still, stand for the others."""
 PARTS = 5_000
 """About so many objects of an event are looked at; if it has more, some of those that are together
 in a list stand for the others."""
+SMALLEST = 16 << 10
+"""Bytes of a portion at least, however small the budget is."""
+FIELDS = 30
+"""A dictionary of more entries than this may be a map, whose keys are its own."""
+SHARED = 8
+"""References to a key that is not of one dictionary alone."""
 MOST = 16.0
 """How many times as much as guessed an event may take: more is not the event's alone, as what its
 content refers to may be there once for all."""
@@ -56,8 +61,11 @@ def measured(event: Event) -> int:
     made = getattr(event, "made", None)
     rest: list[tuple[Any, float, float]] = [
         (part, 1.0, PARTS)
-        for part in (message.value, message.key, message.headers, made, event.content)
-    ]
+        for part in (
+            message.value, message.key, message.headers, event.stream, event.kind, made,
+            event.content,
+        )
+    ]  # fmt: skip
     seen, size, looked = set[int](), float(FIXED), 0
     while rest and looked < 2 * PARTS:
         part, share, most = rest.pop()
@@ -67,9 +75,11 @@ def measured(event: Event) -> int:
         looked += 1
         size += share * getsizeof(part)
         if isinstance(part, dict):
-            # Its keys are shared by all events that have them.
-            parts: Sequence[Any] = list(dict.values(part))
-        elif gc.is_tracked(part):
+            # Most often its keys are shared by all events that have them.
+            parts: list[Any] = list(dict.values(part))
+            if len(parts) > FIELDS and getrefcount(next(iter(dict.keys(part)))) < SHARED:
+                parts += dict.keys(part)
+        elif gc.is_tracked(part) or isinstance(part, tuple):
             parts = [r for r in gc.get_referents(part) if not issubclass(type(r), _SHARED)]
         else:
             continue
@@ -93,12 +103,13 @@ class Unloads:
         """Leave a stream's waiting events to their rows; False if they have none yet."""
         raise NotImplementedError
 
-    def in_memory(self, stream: str) -> Collection[Event]:
-        """A stream's waiting events that are in memory, in any order."""
+    def ring(self, stream: str) -> "RingBuffer | None":
+        """A stream's waiting events that are in memory, if there are any."""
         raise NotImplementedError
 
 
 _Held = tuple[ref[Unloads], str]
+_NONE: OrderedDict[str, int] = OrderedDict()
 
 
 class Budget:
@@ -111,13 +122,16 @@ class Budget:
         self.limit = limit
         self.used = 0
         self.scale = 1.0
-        self._held: dict[_Held, int] = {}
-        self._leaving: dict[ref[Unloads], dict[str, int]] = {}
+        self._held: OrderedDict[_Held, int] = OrderedDict()
+        self._leaving: dict[ref[Unloads], OrderedDict[str, int]] = {}
         """Those that were asked to unload, and are still to have rows."""
-        self._portion = self._grown = max(EVENT, limit // PORTIONS)
-        self._looked: dict[_Held, tuple[float, float]] = {}
-        """What those that were looked into take, and are guessed to; the latest last."""
-        self._turn = 0
+        self._portion = self._grown = max(SMALLEST, limit // PORTIONS)
+        self._marked: deque[tuple[_Held, Event, float]] = deque()
+        """Events, with how many times as much as guessed they take; looked into the latest last."""
+        self._fresh = 0
+        """How many of them are new."""
+        self._taken = self._guessed = 0.0
+        """Bytes that those stand for which are marked."""
 
     @property
     def memory(self) -> int:
@@ -139,68 +153,83 @@ class Budget:
         at = ref(holder), stream
         before = self._held.pop(at, 0)
         if self._leaving:
-            before += self._leaving.get(at[0], {}).pop(stream, 0)
+            before += self._leaving.get(at[0], _NONE).pop(stream, 0)
         self.used += size - before
         if size:
             self._held[at] = size
             if size > before:
                 self._grown += size - before
                 if self._grown >= self._portion:
-                    self._grown %= self._portion
-                    self._look(at)
+                    self._mark(at, size - before, size)
 
     def keep(self) -> None:
         """Unload streams until the budget is kept, or is when their rows are written."""
-        if self._looked:
-            self._look(next(iter(self._looked)))
         for of, streams in list(self._leaving.items()):
             holder = of()
-            while streams and (holder is None or holder.unload(next(iter(streams)))):
-                self.used -= streams.pop(next(iter(streams)))
-            if not streams:
+            while streams:
+                stream, size = streams.popitem(last=False)
+                if holder is not None and not holder.unload(stream):
+                    streams[stream] = size
+                    streams.move_to_end(stream, last=False)
+                    break
+                self.used -= size
+            else:
                 del self._leaving[of]
         # Those that still have no rows take their memory, for as long as a handler is awaited.
         beyond = -self.left
         while beyond > 0 and self._held:
-            of, stream = next(iter(self._held))
-            size = self._held.pop((of, stream))
+            (of, stream), size = self._held.popitem(last=False)
             if (holder := of()) is not None and not holder.unload(stream):
-                self._leaving.setdefault(of, {})[stream] = size
+                self._leaving.setdefault(of, OrderedDict())[stream] = size
             else:
                 self.used -= size
             beyond -= size
 
-    def _look(self, at: _Held) -> None:
-        """Look into a stream's waiting events, and leave out those that wait no longer."""
-        self._turn += 1
-        self._looked[at] = self._found(at, *self._looked.pop(at, (0.0, 0.0)))
-        taken = guessed = 0.0
-        for each, (found, guess) in list(self._looked.items()):
-            size = self._held.get(each) or self._leaving.get(each[0], {}).get(each[1])
-            if size is None or not guess:
-                del self._looked[each]
-                continue
-            # A small stream stands for others, which it was as likely as.
-            size = max(size, self._portion)
-            guessed += size
-            taken += size * found / guess
-        if guessed:
-            self.scale = taken / guessed
+    def look(self) -> None:
+        """Look into some marked events once more, and leave out those that wait no longer."""
+        held, leaving = self._held, self._leaving
+        marked, self._marked = self._marked, deque()
+        # More than come, so that those that wait no longer do not become more and more.
+        again = 2 * self._fresh + 1
+        self._fresh, self._taken, self._guessed = 0, 0.0, 0.0
+        for at, event, ratio in islice(marked, again, None):
+            if at in held or at[1] in leaving.get(at[0], _NONE):
+                self._count(at, event, ratio)
+        for at, event, _ in islice(marked, again):
+            if _waits(at, event):
+                self._count(at, event, _ratio(event))
 
-    def _found(self, at: _Held, found: float, guessed: float) -> tuple[float, float]:
-        """What events of a stream take and are guessed to, some more of them looked into."""
+    def _mark(self, at: _Held, grown: int, size: int) -> None:
+        """Mark some of the events of a stream that came last: `grown` of its `size` bytes."""
+        marks, self._grown = divmod(self._grown, self._portion)
         holder = at[0]()
-        events: Collection[Event] = () if holder is None else holder.in_memory(at[1])
-        kept = 1 - max(NEW, min(1.0, LOOKED / max(1, len(events))))
-        # By bytes, not by events: what is rare may be most of the memory.
-        found, guessed = kept * found, kept * guessed
-        apart = max(1, len(events) // LOOKED)
-        for event in islice(events, self._turn * 7919 % apart, None, apart):
-            guess = size_of(event)
-            guessed += guess
-            try:
-                found += min(measured(event), MOST * guess)
-            except Exception:
-                # An object of a user's own that cannot be looked into: as guessed, then.
-                found += guess
-        return found, guessed
+        ring = None if holder is None else holder.ring(at[1])
+        if ring is not None:
+            came = max(1, len(ring) * grown // size)
+            for event in islice(reversed(ring.slots.values()), 0, came, max(1, -(-came // marks))):
+                self._fresh += 1
+                self._count(at, event, _ratio(event))
+
+    def _count(self, at: _Held, event: Event, ratio: float) -> None:
+        self._marked.append((at, event, ratio))
+        # A small event stands for others, which it was as likely as.
+        size = max(size_of(event), self._portion)
+        self._guessed += size
+        self._taken += size * ratio
+        self.scale = self._taken / self._guessed
+
+
+def _ratio(event: Event) -> float:
+    """How many times as much as guessed an event takes."""
+    guess = size_of(event)
+    try:
+        return min(measured(event) / guess, MOST)
+    except Exception:
+        # An object of a user's own that cannot be looked into: as guessed, then.
+        return 1.0
+
+
+def _waits(at: _Held, event: Event) -> bool:
+    holder = at[0]()
+    ring = None if holder is None else holder.ring(at[1])
+    return ring is not None and ring.get(event.sequence) is event

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from pyspark.sql import DataFrame
 
-from stores.sinks import OutputRecord, Sink
+from stores.sinks import Batch, OutputRecord, Sink
 from topology.declaration.topology import Topology
 from topology.engine.intake import IntakeCounts
 from topology.model.counts import Counts, saturated
@@ -61,7 +61,7 @@ class Batches(BatchHandler):
         records = [sent for outcome in outcomes for sent in outcome.records]
         changes, others = self._split(records)
         if self._sink is not None and changes:
-            self._apply(self._sink, changes)
+            self._apply(self._sink, changes, Batch(query, number, sparse=True))
         self._writer.write(query, number, others, planned.ends)
         self._count(number, outcomes)
         _tell(line for outcome in outcomes for line in outcome.reports)
@@ -75,12 +75,16 @@ class Batches(BatchHandler):
             return changes, records
         return changes, [sent for sent in records if sent.topic not in self._outputs]
 
-    def _apply(self, sink: Sink, changes: Iterable[OutgoingRecord]) -> None:
-        """Hand row changes to the read store, which has those of a batch that is run again.
+    def _apply(self, sink: Sink, changes: Iterable[OutgoingRecord], batch: Batch) -> None:
+        """Hand row changes to the read store, unless it has those of a batch that is run again.
 
         The store's own positions go on from where they are, whatever Spark counts: what it has is
-        told by the sequences alone, also after a checkpoint was lost.
+        told by the sequences alone, also after a checkpoint was lost. They do not tell of a dead
+        record at the end of its stream; so the last batch is known by its number as well. Any other
+        number that comes again is another batch's, of a checkpoint that was restored.
         """
+        if sink.last_batch(batch.query) == batch.number:
+            return
         places = {place.topic: place for place in sink.progress() if place.partition == DIRECT}
         nexts = {topic: place.next_offset for topic, place in places.items()}
 
@@ -90,7 +94,7 @@ class Batches(BatchHandler):
                 nexts[sent.topic] = at + 1
                 yield sent.topic, DIRECT, at, sent.value
 
-        tell_dead(log, sink.apply(numbered()))
+        tell_dead(log, sink.apply(numbered(), batch))
 
     def _count(self, number: int, outcomes: Iterable[Outcome]) -> None:
         if number <= self._counted:

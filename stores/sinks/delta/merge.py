@@ -26,7 +26,7 @@ def merge_sql(
     """The MERGE. types: of columns that were made by others, which texts are cast to."""
     names = [quoted(column) for column in plan.columns]
     values = [
-        f"CAST(s.v{number} AS {types[column]})"
+        _cast(f"s.v{number}", column, types[column])
         if table.columns[column] is object
         else typed(f"s.v{number}", table.columns[column])
         for number, column in enumerate(plan.columns)
@@ -50,6 +50,14 @@ def merge_sql(
             f"THEN INSERT ({', '.join([*key, *names])}) VALUES ({', '.join([*keys, *values])})"
         )
     return " ".join(parts)
+
+
+def _cast(text: str, column: str, sql_type: str) -> str:
+    """A text as a column that was made by others has it; of a nested type it has nulls only."""
+    if not sql_type.startswith(("array", "map", "struct")):
+        return f"CAST({text} AS {sql_type})"
+    why = _literal(f"column {column!r} is of a type that takes no row change: {sql_type}", str)
+    return f"IF({text} IS NULL, NULL, raise_error({why}))"
 
 
 def insert_sql(

@@ -12,17 +12,19 @@ _REFUSED = frozenset(
         "CAST_INVALID_INPUT",
         "CAST_OVERFLOW",
         "CAST_OVERFLOW_IN_TABLE_INSERT",
+        "DATATYPE_MISMATCH",
         "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE",
         "DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
         "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
         "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
         "EXCEED_LIMIT_LENGTH",
         "NUMERIC_VALUE_OUT_OF_RANGE",
+        "USER_RAISED_EXCEPTION",
     }
 )
 _CONDITION = re.compile(r"\[([A-Z_]+)")
-_STATEMENT = "\n== SQL"
-"""What a message goes on with: the part of the statement that failed."""
+_STATEMENT = re.compile(r"\n== SQL|; line \d+ pos")
+"""What a message goes on with: the part of the statement that failed, or its plan."""
 _CAUSES = 20
 """Errors that are looked through; that of a task is the cause of the statement's."""
 
@@ -32,7 +34,7 @@ def refusal(error: Exception) -> str | None:
     for text in _messages(error):
         condition = _CONDITION.match(text)
         if condition is not None and condition[1] in _REFUSED:
-            return text.partition(_STATEMENT)[0].strip()
+            return _STATEMENT.split(text, maxsplit=1)[0].strip()
     return None
 
 

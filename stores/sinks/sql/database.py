@@ -71,7 +71,11 @@ class Database(Protocol):
     def upsert(
         self, table: str, key: Sequence[str], columns: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
-        """Insert rows, or set the columns of those that are there; no key comes twice."""
+        """Insert rows, or set the columns of those that are there; no key comes twice.
+
+        A table's rules hold for the row as it is then. A database looks at what is to be inserted
+        first, which therefore has what the row has in columns that must not be null.
+        """
         ...
 
     def delete(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
@@ -113,6 +117,14 @@ class Database(Protocol):
 def quoted(name: str) -> str:
     """A name as SQL takes it, whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def as_they_are(
+    table: str, key: Sequence[str], values: Sequence[str], columns: Iterable[str]
+) -> list[str]:
+    """What a row that is there, whose key is these values, has in columns; null of a new row."""
+    same = " AND ".join(f"o.{quoted(k)} = {value}" for k, value in zip(key, values, strict=True))
+    return [f"(SELECT o.{quoted(c)} FROM {quoted(table)} AS o WHERE {same})" for c in columns]
 
 
 def listed(names: Iterable[str]) -> str:

@@ -43,6 +43,7 @@ from stores.sinks.columns import (
     JsonObject,
     Kind,
     Number,
+    as_json,
     noted,
     noted_kind,
 )
@@ -50,7 +51,7 @@ from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import DataRefused, StoreError
 from stores.sinks.limits import POSTGRES_LIMITS
 from stores.sinks.schema import TableState
-from stores.sinks.sql.database import listed, quoted
+from stores.sinks.sql.database import as_they_are, listed, quoted
 from stores.sinks.sql.postgres_values import read_text, with_points, written_text
 
 FEW = 50
@@ -76,6 +77,8 @@ _REFUSED = (
     DataError, IntegrityError, ProgramLimitExceeded,
     # Keys that are one to the database; a trigger says no; a column that is not to be set.
     CardinalityViolation, RaiseException, GeneratedAlways,
+    # What a trigger does with a value, for which there is another type.
+    DatatypeMismatch,
 )  # fmt: skip
 _NOT_TO_BE = (
     # An index, a type or another column has the name, or there are too many columns.
@@ -114,6 +117,8 @@ class PostgresDatabase:
         self._name = without_password(url)
         self.columns: list[tuple[Any, ...]] = []
         """All columns of all tables with their very types, as `tables` found them last."""
+        self._ruled: dict[str, list[str]] = {}
+        """Table → the columns without a default that it has rules for."""
         self._stages: dict[tuple[str, tuple[str, ...]], str] = {}
         """Temporary tables with the types that columns had then."""
         self._stage_numbers = count()
@@ -212,16 +217,19 @@ class PostgresDatabase:
             if not name.startswith("_")
         ]
         tables: dict[str, tuple[dict[str, Kind], dict[str, Kind]]] = {}
+        self._ruled = defaultdict(list)
         found = [row for row in self._catalog(_COLUMNS) if not row[0].startswith("_")]
         if found != self.columns:
             if self.columns:
                 self._forget_types()
             self.columns = found
-        for name, column, sql_type, at, comment, *_ in found:
+        for name, column, sql_type, at, comment, _, _, ruled in found:
             key, columns = tables.setdefault(name, ({}, {}))
             kind = _marked(comment or "") or _KINDS.get(sql_type, object)
             if at is None:
                 columns[column] = kind
+                if ruled:
+                    self._ruled[name].append(column)
             else:
                 key[column] = str if kind is object else kind
         return [TableState(name, *both) for name, both in tables.items()], others
@@ -256,7 +264,7 @@ class PostgresDatabase:
         if table.startswith("_"):
             rows = [tuple(map(written_text, row)) for row in rows]
         names = (*key, *columns)
-        if len(rows) > FEW:
+        if len(rows) > FEW or self._kept(table, columns):
             stage = self._copied(table, names, rows)
             self.upsert_from(stage, table, key, columns)
             self.run(f"TRUNCATE {stage}")
@@ -268,8 +276,15 @@ class PostgresDatabase:
         self, stage: str, table: str, key: Sequence[str], columns: Sequence[str]
     ) -> None:
         """Upsert the rows of another table, in which no key comes twice."""
-        insert, conflict = _upsert(table, key, columns)
-        self.run(f"{insert} SELECT {listed((*key, *columns))} FROM {stage} {conflict}")
+        kept = self._kept(table, columns)
+        insert, conflict = _upsert(table, key, columns, kept)
+        keys = [f"s.{quoted(name)}" for name in key]
+        values = [listed((*key, *columns)), *as_they_are(table, key, keys, kept)]
+        self.run(f"{insert} SELECT {', '.join(values)} FROM {stage} AS s {conflict}")
+
+    def _kept(self, table: str, columns: Sequence[str]) -> list[str]:
+        """The columns with rules that an upsert of these columns leaves as they are."""
+        return [column for column in self._ruled.get(table, ()) if column not in columns]
 
     def delete_from(self, stage: str, table: str, key: Sequence[str]) -> None:
         """Delete the rows whose keys are in another table."""
@@ -327,7 +342,7 @@ class PostgresDatabase:
                 yield cursor.execute(_statement(sql))
 
     def encoder(self, kind: Kind) -> Callable[[Any], Any] | None:
-        return with_points if kind in JSON else None
+        return with_points if kind in JSON else _as_text if kind is object else None
 
     def note_kinds(self, table: str, columns: Mapping[str, Kind]) -> None:
         for column, kind in columns.items():
@@ -373,7 +388,11 @@ class PostgresDatabase:
 _COLUMNS = f"""
 SELECT c.relname::text, a.attname::text, a.atttypid::regtype::text,
        array_position(i.indkey::int2[], a.attnum), col_description(c.oid, a.attnum),
-       c.oid, a.atttypmod
+       c.oid, a.atttypmod,
+       NOT a.atthasdef AND a.attidentity = '' AND (a.attnotnull OR EXISTS (
+           SELECT FROM pg_constraint AS k
+           WHERE k.conrelid = c.oid AND k.contype = 'c' AND a.attnum = ANY (k.conkey)
+       ))
 FROM pg_class AS c
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
@@ -408,13 +427,21 @@ def _marked_parameter(found: re.Match[str]) -> str:
     return "%s" if found[0] == "?" else found[0].replace("%", "%%")
 
 
-def _upsert(table: str, key: Sequence[str], columns: Sequence[str]) -> tuple[str, str]:
-    """What stands in front of the rows of an upsert, and behind them."""
+def _upsert(
+    table: str, key: Sequence[str], columns: Sequence[str], kept: Sequence[str] = ()
+) -> tuple[str, str]:
+    """What stands in front of the rows of an upsert, and behind them. kept: columns that only a
+    new row gets."""
     sets = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
     return (
-        f"INSERT INTO {quoted(table)} ({listed((*key, *columns))})",
+        f"INSERT INTO {quoted(table)} ({listed((*key, *columns, *kept))})",
         f"ON CONFLICT ({listed(key)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}",
     )
+
+
+def _as_text(value: Any) -> str:
+    """A value of a column whose type is somebody's own, which the database reads as text."""
+    return value if isinstance(value, str) else as_json(value)
 
 
 def _marked(comment: str) -> Kind | None:

@@ -19,7 +19,7 @@ from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import DataRefused, StoreError
 from stores.sinks.limits import NO_LIMITS, StoreLimits
 from stores.sinks.schema import TableState
-from stores.sinks.sql.database import listed, quoted
+from stores.sinks.sql.database import as_they_are, listed, quoted
 from stores.sinks.sql.sqlite_values import (
     BY_NUMBER,
     TYPES,
@@ -49,6 +49,8 @@ class SqliteDatabase:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._ruled: dict[str, list[str]] = {}
+        """Table → the columns without a default that it may have rules for."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -119,24 +121,27 @@ class SqliteDatabase:
 
     def tables(self) -> tuple[list[TableState], list[str]]:
         tables, others = [], []
-        for kind, name in self.query("SELECT type, name FROM sqlite_master"):
+        for kind, name, sql in self.query("SELECT type, name, sql FROM sqlite_master"):
             if kind != "table":
                 others.append(name)
             elif not name.startswith(("_", "sqlite_")):
-                tables.append(self._table(name))
+                tables.append(self._table(name, "CHECK" in sql.upper()))
         return tables, others
 
-    def _table(self, name: str) -> TableState:
+    def _table(self, name: str, checked: bool) -> TableState:
         # Not by its table-valued function, which a table of that name would hide.
         found = self.query(f"PRAGMA table_info({quoted(name)})")
         key: dict[str, Kind] = {}
         columns: dict[str, Kind] = {}
-        for _, column, sql_type, _, _, pk in sorted(found, key=itemgetter(5, 0)):
+        ruled = self._ruled[name] = list[str]()
+        for _, column, sql_type, not_null, default, pk in sorted(found, key=itemgetter(5, 0)):
             kind = kind_of_type(sql_type)
             if pk:
                 key[column] = str if kind is object else kind
             else:
                 columns[column] = kind
+                if default is None and (not_null or checked):
+                    ruled.append(column)
         return TableState(name, key, columns)
 
     def read_marks(self, table: str, streams: Iterable[Stream]) -> dict[Stream, Mark]:
@@ -160,9 +165,12 @@ class SqliteDatabase:
         self, table: str, key: Sequence[str], columns: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
         sets = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
+        kept = [column for column in self._ruled.get(table, ()) if column not in columns]
+        keys = [f"?{number}" for number, _ in enumerate(key, 1)]
+        values = [_marks(len(key) + len(columns)), *as_they_are(table, key, keys, kept)]
         self._connection.executemany(
-            f"INSERT INTO {quoted(table)} ({listed((*key, *columns))}) "
-            f"VALUES ({_marks(len(key) + len(columns))}) "
+            f"INSERT INTO {quoted(table)} ({listed((*key, *columns, *kept))}) "
+            f"VALUES ({', '.join(values)}) "
             f"ON CONFLICT ({listed(key)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}",
             rows,
         )

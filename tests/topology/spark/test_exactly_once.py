@@ -83,9 +83,12 @@ class Driver:
     def progress(self) -> Any:
         return self.sink.progress()
 
-    def apply(self, records: Any) -> Any:
+    def last_batch(self, query: str) -> Any:
+        return self.sink.last_batch(query)
+
+    def apply(self, records: Any, batch: Any) -> Any:
         self.step()
-        applied = self.sink.apply(records)
+        applied = self.sink.apply(records, batch)
         self.step()
         return applied
 

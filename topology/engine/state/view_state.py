@@ -39,6 +39,7 @@ from topology.model.event import Event, event_of
 from topology.model.partition_table import PartitionTable, Row
 from topology.sequencer.memory_budget import Budget, Unloads
 from topology.sequencer.progress import Progress, last_of
+from topology.sequencer.ring import RingBuffer
 from topology.sequencer.sequencer import LAST, Step
 from topology.sequencer.timers import Timers
 
@@ -394,10 +395,10 @@ class ViewState(Unloads):
             progress.loaded, progress.ring = progress.last, None
         return True
 
-    def in_memory(self, stream: str) -> Collection[Event]:
-        """The events of a stream that wait in its ring."""
+    def ring(self, stream: str) -> RingBuffer | None:
+        """The ring of a stream that waits."""
         progress = self.waiting.get(stream)
-        return () if progress is None or progress.ring is None else progress.ring.slots.values()
+        return None if progress is None else progress.ring
 
     def forget(self, stream: str) -> None:
         """Hold a stream for one that was never seen; its rows go with the unit."""

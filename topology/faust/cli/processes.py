@@ -52,8 +52,13 @@ def _supervise(processes: int) -> int:
         level=level_number(found.loglevel),
         format="supervisor | [%(asctime)s] [%(process)s] [%(levelname)s] %(message)s",
     )
-    settings: Any = found.app
-    address = settings.engine.settings.metrics
+    app: Any = found.app
+    settings = app.engine.settings
+    try:
+        NumberedWorker(processes, os.getpid()).settings(settings)  # the last one has them all
+    except ValueError as error:
+        raise click.UsageError(f"--processes: {error}") from None
+    address = settings.metrics
 
     async def run() -> int:
         return await Supervisor([sys.executable, *sys.orig_argv[1:]], processes, address).run()

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from stores.db.urls import read_url, without_password
 from topology.faust.settings import Settings
 
 VARIABLE = "SEQUITUR_NUMBERED"
 """The environment variable by which a supervisor tells a worker; nobody else sets it."""
 SET_PDEATHSIG = 1
+LAST_PORT = 65_535
 _LOCAL = ("rocksdb", "files")
 
 
@@ -50,21 +52,27 @@ class NumberedWorker:
 
         Args:
             given: those of all workers together.
+
+        Raises:
+            ValueError: it cannot have them, since one is not to be counted up or read.
         """
         name = f"worker-{self.number}"
-        kind, _, folder = given.view_state.partition(":")
+        view_state = read_url(given.view_state)
+        kind, _, folder = view_state.partition(":")
         own: dict[str, str | None] = {
             "datadir": os.path.join(given.datadir, name),
             "metrics": None if self.listener < 0 else f"fd:{self.listener}",
         }
         if given.queries is not None:
-            own["queries"] = queries = self._next(given.queries)
+            own["queries"] = queries = self._next("queries", given.queries)
             url = given.queries_url
-            own["queries_url"] = f"http://{queries}" if url is None else self._next(url)
+            own["queries_url"] = (
+                f"http://{queries}" if url is None else self._next("queries_url", url)
+            )
         if given.instance is not None:
             own["instance"] = f"{given.instance}-{self.number}"
         if folder and kind in _LOCAL:
-            own["view_state"] = f"{given.view_state}/{name}"
+            own["view_state"] = f"{view_state}/{name}"
         return given.model_copy(update=own)
 
     def port(self, first: int) -> int:
@@ -75,8 +83,15 @@ class NumberedWorker:
         """
         return first + self.number - 1
 
-    def _next(self, address: str) -> str:
+    def _next(self, setting: str, address: str) -> str:
         host, _, port = address.rstrip("/").rpartition(":")
+        numbered = host and port.isascii() and port.isdigit()
+        if not numbered or self.port(int(port)) > LAST_PORT:
+            raise ValueError(
+                f"{setting} {without_password(address)!r} has no port at its end for worker "
+                f"{self.number}: each of several workers has the next one; let it end with the "
+                "port of worker 1, and no path"
+            )
         return f"{host}:{self.port(int(port))}"
 
     def end_with_supervisor(self) -> None:

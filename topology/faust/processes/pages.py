@@ -74,12 +74,12 @@ class AllPages(Pages):
         silent: list[int] = []
         troubles: list[str] = []
         for each in self._workers:
-            answer = found.get(each.number)
+            answer = _troubles(found.get(each.number, ""))
             if each.process is None:
                 told = ["its process does not run"]
-            elif answer:
+            elif answer is not None:
                 self._answered[each.number] = each.starts
-                told = orjson.loads(answer)["troubles"]
+                told = answer
             elif self._answered.get(each.number) == each.starts:
                 silent.append(each.number)
                 told = ["it does not answer"]
@@ -108,9 +108,18 @@ class AllPages(Pages):
 async def _text(session: aiohttp.ClientSession, port: int, page: str) -> str:
     try:
         async with session.get(f"http://127.0.0.1:{port}{page}") as answer:
-            return await answer.text()
-    except (aiohttp.ClientError, TimeoutError):
+            # 503 is that of one that tells its troubles; with any other status it is broken.
+            return await answer.text() if answer.status in (200, 503) else ""
+    except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError):
         return ""
+
+
+def _troubles(answer: str) -> list[str] | None:
+    """What a worker says at /ready; None where it says nothing that can be read."""
+    try:
+        return list(map(str, orjson.loads(answer)["troubles"]))
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def merged(pages: Mapping[int, str]) -> Iterator[Metric]:
@@ -121,10 +130,18 @@ def merged(pages: Mapping[int, str]) -> Iterator[Metric]:
     """
     families: dict[str, Metric] = {}
     for number, page in pages.items():
-        for family in text_string_to_metric_families(page):  # type: ignore[no-untyped-call]
+        for family in _families(page):
             known = Metric(family.name, family.documentation, family.type)
             families.setdefault(family.name, known).samples += [
                 sample._replace(labels={**sample.labels, WORKER: str(number)})
                 for sample in family.samples
             ]
     yield from families.values()
+
+
+def _families(page: str) -> list[Metric]:
+    """The figures of one page; none of one that cannot be read, since others can."""
+    try:
+        return list(text_string_to_metric_families(page))  # type: ignore[no-untyped-call]
+    except Exception:  # its parser raises anything
+        return []

@@ -21,6 +21,8 @@ LAST = 60.0
 ENDED = 0.05
 """Seconds between two looks whether a worker has ended."""
 CHUNK = 1 << 16
+LONGEST = 1 << 20
+"""Bytes of a line of a worker's output; a longer one is written as several."""
 DONE, CANNOT = 0, 2
 
 
@@ -182,6 +184,8 @@ async def _copy(source: asyncio.StreamReader | None, prefix: str) -> None:
     mark, rest = prefix.encode(), b""
     while chunk := await source.read(CHUNK):
         *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LONGEST:
+            lines, rest = [*lines, rest], b""
         _write(b"".join(b"%s%s\n" % (mark, line) for line in lines))
     if rest:
         _write(b"%s%s\n" % (mark, rest))

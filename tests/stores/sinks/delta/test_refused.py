@@ -87,6 +87,34 @@ class TestRefused(RuledStore):
         ]
         assert self.rows("ruled") == self.rows("counts") == {}
 
+    def test_a_nested_column_has_nulls_and_any_other_value_is_refused(self) -> None:
+        self.spark.sql(
+            f"CREATE TABLE delta.`{self.folder}/nested` (id BIGINT COMMENT 'primary key 1', "
+            "n INT, tags ARRAY<STRING>, pair STRUCT<a: INT>, sum DECIMAL(9, 2)) USING delta"
+        )
+        self.spark.sql(
+            f"CREATE TABLE delta.`{self.folder}/keyed` "
+            "(ids ARRAY<INT> COMMENT 'primary key 1', n INT) USING delta"
+        )
+        gone = {"op": "delete", "table": "nested", "key": {"id": 1}}
+        changes = [
+            [upsert("nested", {"id": 1}, n=1, tags=None)],
+            [upsert("nested", {"id": 1}, n=2, tags=["a"])],
+            [upsert("nested", {"id": 1}, pair={"a": 1})],
+            [upsert("keyed", {"ids": [1]}, n=1)],
+            [gone, upsert("nested", {"id": 1}, n=3, sum=1.5)],
+        ]
+        with self.open() as sink:
+            for n, each in enumerate(changes):
+                assert sink.apply([(TOPIC, 0, n, value("a", n, *each))]).dead == (0 < n < 4)
+        tags, pair, keyed = (reason for *_, reason, _ in self.dead())
+        assert "column 'tags' is of a type that takes no row change: array<string>" in tags
+        assert "'pair'" in pair
+        assert "[DATATYPE_MISMATCH" in keyed
+        assert "\n" not in keyed
+        (row,) = self.spark.sql(f"SELECT * FROM delta.`{self.folder}/nested`").collect()
+        assert (row.id, row.n, row.tags, row.pair, str(row["sum"])) == (1, 3, None, None, "1.50")
+
 
 class TestRefusedReplacement(RuledStore):
     def test_it_is_given_up_and_the_store_goes_on(self) -> None:

@@ -22,6 +22,7 @@ from stores.sinks.errors import DataRefused
 from stores.sinks.sql.postgres import PostgresSink
 from stores.sinks.sql.transaction import SqlTransaction
 from tests.stores.sinks.compared import ComparedContract
+from tests.stores.sinks.sql.ruled import RULED, check_ruled
 from topology.model.table import Table
 
 pytestmark = pytest.mark.integration
@@ -167,6 +168,35 @@ class TestPostgresSink(SinkContract, ComparedContract):
             assert sink.apply(records).replayed == 10
         assert [row[2] for row in self.dead()] == [1, 2, 3, 4, 5, 6, 7, 8]
         assert self.select("SELECT id, day::text, n FROM t") == [("5", "2013-01-01", 6)]
+
+    @pytest.mark.parametrize("more", [0, 60])
+    def test_a_type_of_somebody_s_own_takes_what_its_text_says(self, more: int) -> None:
+        self.run("CREATE TABLE own (id BIGINT PRIMARY KEY, j JSONB, u UUID, n MONEY)")
+        found = [7, True, 0.5, {"a": 1}, "[2]", 1, None, "no JSON"]
+        changes = [upsert("own", {"id": n}, j=each) for n, each in enumerate(found)]
+        changes[5] = upsert("own", {"id": 5}, u=1)
+        changes += [upsert("own", {"id": 100 + n}, j=n, n=n) for n in range(more)]
+        with self.open() as sink:
+            records = [(TOPIC, 0, n, value(f"s{n}", 1, c)) for n, c in enumerate(changes)]
+            assert sink.apply(records).dead == 2
+        rows = self.select("SELECT id, j FROM own WHERE id < 100 ORDER BY id")
+        assert rows == [(0, 7), (1, True), (2, 0.5), (3, {"a": 1}), (4, [2]), (6, None)]
+        assert [row[2] for row in self.dead()] == [5, 7]
+
+    def test_a_type_that_a_trigger_does_not_get_is_refused(self) -> None:
+        self.run(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT); CREATE TABLE log (j JSONB);"
+            "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN INSERT INTO log VALUES (NEW.n); RETURN NEW; END $$;"
+            "CREATE TRIGGER note BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION note()"
+        )
+        assert self.apply((TOPIC, 0, 0, value("a", 1, upsert("t", {"id": 1}, n=1)))).dead == 1
+
+    @pytest.mark.parametrize("rows", [1, 60])
+    def test_a_rule_holds_for_the_row_whatever_an_upsert_names(self, rows: int) -> None:
+        self.run(RULED.format("CHAR(9)"))
+        with self.open() as sink:
+            check_ruled(sink, rows)
 
     def test_a_store_that_kept_all_dead_records_goes_on(self) -> None:
         self.apply((TOPIC, 0, 0, b"old"))

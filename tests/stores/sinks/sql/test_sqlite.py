@@ -22,6 +22,7 @@ from stores.sinks.contract import (
 from stores.sinks.sql.sqlite import SqliteSink
 from stores.sinks.sql.transaction import SqlTransaction
 from tests.stores.sinks.compared import ComparedContract
+from tests.stores.sinks.sql.ruled import RULED, check_ruled
 from topology.model.table import Table
 
 
@@ -141,6 +142,12 @@ class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
             )
         assert (done.applied, done.dead) == (1, 2)
         assert self.rows("t") == {("5", "2013-01-01"): {"at": "2013-01-01T05:15Z", "n": 5, "x": 1}}
+
+    def test_a_rule_holds_for_the_row_whatever_an_upsert_names(self) -> None:
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.executescript(RULED.format("TEXT"))
+        with self.open() as sink:
+            check_ruled(sink, 3)
 
     @pytest.mark.parametrize("name", ["pragma_table_info", "PRAGMA_table_info"])
     def test_a_table_may_be_called_as_a_function_of_the_database_is(self, name: str) -> None:

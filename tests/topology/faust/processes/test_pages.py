@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from topology.faust.processes import pages
@@ -29,6 +30,23 @@ class OnePages(Pages):
 
     async def troubles(self) -> list[str]:
         return self._troubles
+
+
+class BreakingPages(OnePages):
+    """Those of a worker that breaks: it fails, or says what nobody can read."""
+
+    answer: tuple[int, str] | None = None
+
+    async def start(self, address: str) -> None:
+        for name in ("_metrics_page", "_ready"):
+            setattr(self, name, partial(self._broken, getattr(self, name)))
+        await super().start(address)
+
+    async def _broken(self, page: Any, request: web.Request) -> Any:
+        if self.answer is None:
+            return await page(request)
+        status, text = self.answer
+        return web.Response(status=status, text=text)
 
 
 @dataclass
@@ -84,6 +102,29 @@ def test_figures_of_workers_have_their_numbers_and_can_be_read_again() -> None:
                 "worker 2: view board is halted: by op",
                 "worker 3: its process does not run",
             ]
+
+    told(AllPages(ones), look)
+
+
+@pytest.mark.parametrize("answer", [(500, "500 Internal Server Error"), (200, "[] # what\n")])
+def test_one_that_is_broken_is_not_healthy_and_the_others_are_shown(
+    answer: tuple[int, str],
+) -> None:
+    first, second = BreakingPages(3), OnePages(4)
+    ones = [One(1), One(2)]
+
+    async def look(address: str) -> None:
+        async with first.at("127.0.0.1:0"), second.at("127.0.0.1:0"):
+            ones[0].port, ones[1].port = (int(p.address.split(":")[1]) for p in (first, second))
+            assert (await page(f"{address}/ready"))[0] == 200
+            first.answer = answer
+            status, body = await page(f"{address}/metrics")
+            assert (status, b'sequitur_held{worker="2"} 4.0' in body) == (200, True)
+            assert b'sequitur_held{worker="1"}' not in body
+            for name in ("health", "ready"):
+                status, body = await page(f"{address}/{name}")
+                assert status == 503
+                assert orjson.loads(body)["troubles"] == ["worker 1: it does not answer"]
 
     told(AllPages(ones), look)
 

@@ -60,6 +60,25 @@ def test_what_cannot_be_started_is_tried_again_and_given_up(
     assert "worker 1 could not be started" in caplog.text
 
 
+def test_a_line_without_an_end_is_written_in_parts(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(supervisor, "LONGEST", 3)
+
+    async def copy() -> None:
+        source = asyncio.StreamReader()
+        copying = asyncio.create_task(supervisor._copy(source, "> "))
+        for part in (b"ab", b"cd", b"e\nfg"):
+            source.feed_data(part)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        source.feed_eof()
+        await copying
+
+    asyncio.run(copy())
+    assert capfdbinary.readouterr().err == b"> abcd\n> e\n> fg\n"
+
+
 def test_who_dies_is_missed_and_all_end_whatever_has_their_output_open(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
