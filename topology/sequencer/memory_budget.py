@@ -11,8 +11,8 @@ as what is decoded late takes its memory then.
 """
 
 import gc
-from collections import OrderedDict, deque
-from itertools import islice
+from collections import deque
+from itertools import islice, takewhile
 from sys import getrefcount, getsizeof
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -109,7 +109,7 @@ class Unloads:
 
 
 _Held = tuple[ref[Unloads], str]
-_NONE: OrderedDict[str, int] = OrderedDict()
+_NONE: dict[str, int] = {}
 
 
 class Budget:
@@ -122,8 +122,8 @@ class Budget:
         self.limit = limit
         self.used = 0
         self.scale = 1.0
-        self._held: OrderedDict[_Held, int] = OrderedDict()
-        self._leaving: dict[ref[Unloads], OrderedDict[str, int]] = {}
+        self._held: dict[_Held, int] = {}
+        self._leaving: dict[ref[Unloads], dict[str, int]] = {}
         """Those that were asked to unload, and are still to have rows."""
         self._portion = self._grown = max(SMALLEST, limit // PORTIONS)
         self._marked: deque[tuple[_Held, Event, float]] = deque()
@@ -165,25 +165,25 @@ class Budget:
     def keep(self) -> None:
         """Unload streams until the budget is kept, or is when their rows are written."""
         for of, streams in list(self._leaving.items()):
-            holder = of()
-            while streams:
-                stream, size = streams.popitem(last=False)
-                if holder is not None and not holder.unload(stream):
-                    streams[stream] = size
-                    streams.move_to_end(stream, last=False)
-                    break
-                self.used -= size
-            else:
+            unload = _gone if (holder := of()) is None else holder.unload
+            gone = list(takewhile(unload, streams))
+            self.used -= sum(map(streams.pop, gone))
+            if not streams:
                 del self._leaving[of]
         # Those that still have no rows take their memory, for as long as a handler is awaited.
-        beyond = -self.left
-        while beyond > 0 and self._held:
-            (of, stream), size = self._held.popitem(last=False)
+        beyond, asked = -self.left, list[_Held]()
+        # In one pass: where many were taken away, a dictionary takes long to find its first.
+        for at, size in self._held.items():
+            if beyond <= 0:
+                break
+            asked.append(at)
+            beyond -= size
+        for at in asked:
+            size, (of, stream) = self._held.pop(at), at
             if (holder := of()) is not None and not holder.unload(stream):
-                self._leaving.setdefault(of, OrderedDict())[stream] = size
+                self._leaving.setdefault(of, {})[stream] = size
             else:
                 self.used -= size
-            beyond -= size
 
     def look(self) -> None:
         """Look into some marked events once more, and leave out those that wait no longer."""
@@ -227,6 +227,11 @@ def _ratio(event: Event) -> float:
     except Exception:
         # An object of a user's own that cannot be looked into: as guessed, then.
         return 1.0
+
+
+def _gone(stream: str) -> bool:
+    """What a holder that is there no longer says."""
+    return True
 
 
 def _waits(at: _Held, event: Event) -> bool:
