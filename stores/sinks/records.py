@@ -44,7 +44,7 @@ class Batch:
         query: the id of the streaming query.
         number: of the batch, from 0 on.
         sparse: whether the store gets only those of the query's batches that have something for it,
-            so that none is missed.
+            so that none is missed; any number that tells one from another will do then.
     """
 
     query: str

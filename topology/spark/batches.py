@@ -61,7 +61,7 @@ class Batches(BatchHandler):
         records = [sent for outcome in outcomes for sent in outcome.records]
         changes, others = self._split(records)
         if self._sink is not None and changes:
-            self._apply(self._sink, changes, Batch(query, number, sparse=True))
+            self._apply(self._sink, changes, Batch(query, planned.made, sparse=True))
         self._writer.write(query, number, others, planned.ends)
         self._count(number, outcomes)
         _tell(line for outcome in outcomes for line in outcome.reports)
@@ -80,8 +80,8 @@ class Batches(BatchHandler):
 
         The store's own positions go on from where they are, whatever Spark counts: what it has is
         told by the sequences alone, also after a checkpoint was lost. They do not tell of a dead
-        record at the end of its stream; so the last batch is known by its number as well. Any other
-        number that comes again is another batch's, of a checkpoint that was restored.
+        record at the end of its stream; so the last batch is known as well, by when it was made.
+        Its number is another batch's too, where a checkpoint was restored or its newest note lost.
         """
         if sink.last_batch(batch.query) == batch.number:
             return

@@ -1,5 +1,6 @@
 """The memory of what waits is bounded over all streams and views together, not only for each."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stores.view_state.memory import MemoryTable
 from tests.topology.deliveries import Arrival, cuts, deliveries, fed, records
 from tests.topology.partition import INSPECTOR, Partition, board, shop
 from tests.topology.testing.simulation.simulated import (
@@ -28,6 +30,7 @@ from topology import (
     skip,
     spill,
 )
+from topology.engine.state.short_waits import WaitLimits
 from topology.engine.state.view_state import ViewState
 from topology.engine.stream_task import StreamTask
 from topology.model.event import Event
@@ -98,6 +101,31 @@ def test_a_worker_that_starts_reads_back_no_more_than_fits_of_dense_bodies() -> 
     partition.crash()
     assert 0.9 * partition.budget.limit < partition.budget.memory <= 1.1 * partition.budget.limit
     assert partition.budget.scale > 1.5
+
+
+def test_a_view_whose_handler_is_awaited_makes_others_keep_to_the_limit() -> None:
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=INSPECTOR, keyed=True)
+    for name in ("one", "two", "three"):
+        topology.view(name, of=orders, handler=board)
+    budget = Budget(1 << 18)
+    tasks = []
+    for name in topology.views:
+        # Each reads apart, and closes no more units when it is full.
+        table = MemoryTable()
+        task = StreamTask(
+            topology, orders, 0, {name: table}, budget=budget, limits=WaitLimits(), atomic=True,
+            apart=True,
+        )  # fmt: skip
+        tasks.append(task)
+        for at in range(0, 400, 20):
+            unit = task.process(
+                [replace(body(f"s{n}", 2, 2000), offset=n) for n in range(at, at + 20)], 1
+            )
+            table.write(unit.rows[name])
+            found = sum(held(task.views[each].state) for task in tasks for each in task.views)
+            assert found == budget.used
+            assert budget.memory <= 1.5 * budget.limit
 
 
 def test_a_step_brings_in_no_more_than_a_portion() -> None:
