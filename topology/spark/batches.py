@@ -61,7 +61,9 @@ class Batches(BatchHandler):
         records = [sent for outcome in outcomes for sent in outcome.records]
         changes, others = self._split(records)
         if self._sink is not None and changes:
-            self._apply(self._sink, changes, Batch(query, planned.made, sparse=True))
+            # A clock that was set back may show the same time again, but not to the same number.
+            known = planned.made << 16 | number & 0xFFFF
+            self._apply(self._sink, changes, Batch(query, known, sparse=True))
         self._writer.write(query, number, others, planned.ends)
         self._count(number, outcomes)
         _tell(line for outcome in outcomes for line in outcome.reports)
@@ -80,8 +82,9 @@ class Batches(BatchHandler):
 
         The store's own positions go on from where they are, whatever Spark counts: what it has is
         told by the sequences alone, also after a checkpoint was lost. They do not tell of a dead
-        record at the end of its stream; so the last batch is known as well, by when it was made.
-        Its number is another batch's too, where a checkpoint was restored or its newest note lost.
+        record at the end of its stream; so the last batch is known as well, by when it was made
+        and its number, which alone is another batch's too where a checkpoint was restored or its
+        newest note lost.
         """
         if sink.last_batch(batch.query) == batch.number:
             return
