@@ -59,10 +59,12 @@ def test_a_table_that_cannot_be_opened_for_want_of_files_is_kept(tmp_path: Path)
     table.write(ROWS, 17)
     table.close()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = len(os.listdir("/proc/self/fd"))
+    # The limit is on a file's number: those below it that are free can be opened, no more.
+    taken = set(map(int, os.listdir("/proc/self/fd")))
+    free = [number for number in range(len(taken) + 8) if number not in taken]
     told = []
-    for more in range(8):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (taken + more, limits[1]))
+    for number in free[:8]:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (number, limits[1]))
         try:
             RocksTable(tmp_path / "0").close()
         except TableUnavailable as error:
