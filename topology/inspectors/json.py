@@ -1,12 +1,15 @@
 """JSON bodies, inspected by field paths."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
 
 from topology.inspectors.fields import Field, RecordKey, getter, path_steps
 from topology.inspectors.inspector import Found, Inspect, Normalised, Several, kind_text
+from topology.inspectors.json_in_short import ShortJson, in_short
+from topology.inspectors.lazy import LazyJson
 from topology.inspectors.normalise import (
     SequenceType,
     checked_sequence_type,
@@ -84,14 +87,22 @@ class Inspector(Normalised):
                 ids[raw] = stream
             return stream
 
+        names = [_only_name(field) for field in (*self.stream, self.sequence, self.kind)]
+        keyed_kind = isinstance(self.kind, RecordKey)
+        plain = len(names) == 3 and names[1] and _OTHER not in names and not keyed_kind
+        short = ShortJson(*names) if plain else None
+
         def inspect(message: Message) -> Found:
             value = message.value
             if value is None:
                 raise Malformed("the value is null")
             try:
-                body = loads(value)
+                content = body = loads(value)
             except (orjson.JSONDecodeError, RecursionError) as error:
-                raise Malformed(f"the value is not JSON: {error}") from None
+                body = None if short is None else short.of_refused(value)
+                if body is None:
+                    raise Malformed(f"the value is not JSON: {error}") from None
+                content = LazyJson(value)
             if single:
                 raw = first(body, message)
                 known = raw.__class__ is bytes or raw.__class__ is str
@@ -102,12 +113,15 @@ class Inspector(Normalised):
             if sequence.__class__ is not int or times or not -_LIMIT <= sequence < _LIMIT:
                 sequence = sequence_number(sequence, sequence_type)
             kind = None if get_kind is None else kind_text(get_kind(body, message))
-            return stream, sequence, kind, body
+            return stream, sequence, kind, content
 
-        names = [_only_name(field) for field in (*self.stream, self.sequence, self.kind)]
-        keyed_kind = isinstance(self.kind, RecordKey)
-        if len(names) == 3 and names[1] and _OTHER not in names and not keyed_kind:
-            inspect.several = _several(stream_of, ids, names, sequence_type)  # type: ignore[attr-defined]
+        if plain:
+            several = _several(stream_of, ids, names, sequence_type)
+            if short is not None and short.read is not None:
+                number = partial(sequence_number, kind=sequence_type)
+                keyed, kinds = names[0] is None, get_kind is not None
+                several = in_short(several, short, stream_of, ids, keyed, kinds, times, number)
+            inspect.several = several  # type: ignore[attr-defined]
         return inspect
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """A message as it arrives, and the event that an inspector makes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
@@ -205,3 +205,14 @@ def event_of(
     made.__class__ = Event
     event: Event[Any] = made
     return event
+
+
+_content: Callable[[Event], Any] = Draft.__dict__["content"].__get__
+
+
+def read_content(event: Event) -> Any:
+    """The content, if it is decoded by now; else None."""
+    try:
+        return _content(event)
+    except AttributeError:
+        return None

@@ -18,7 +18,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from topology.model.event import Event
+from topology.model.event import Event, read_content
 
 if TYPE_CHECKING:
     from topology.sequencer.ring import RingBuffer
@@ -63,7 +63,7 @@ def measured(event: Event) -> int:
         (part, 1.0, PARTS)
         for part in (
             message.value, message.key, message.headers, event.stream, event.kind, made,
-            event.content,
+            read_content(event),
         )
     ]  # fmt: skip
     seen, size, looked = set[int](), float(FIXED), 0

@@ -34,7 +34,7 @@ messages = st.tuples(bodies, st.sampled_from([b"a", b"b", b"\xff", b"", None]), 
 def outcome(task: StreamTask, records: list[Record]) -> Any:
     unit = CommitUnit("in", 0, now=1)
     events = task.inspect(records, unit, 1)
-    assert all(type(event) is Event for event in events)
+    assert all(isinstance(event, Event) for event in events)
     made = [(e.stream, e.sequence, e.kind, e.content, e.message, e.arrived) for e in events]
     return made, unit.malformed, unit.keyed
 

@@ -131,9 +131,13 @@ def _raw(previous: Field | Previous) -> Callable[[Event], Any]:
         get = getter(previous, "previous")
 
         def from_field(event: Event) -> Any:
-            # A first event need not have the field.
-            with suppress(Malformed):
-                return get(event.content, event.message)
+            try:
+                # A first event need not have the field.
+                with suppress(Malformed):
+                    return get(event.content, event.message)
+            except ValueError as error:
+                # The body is decoded only now, and it cannot be.
+                raise Malformed(f"the predecessor: {error}") from None
             return None
 
         return from_field

@@ -231,7 +231,7 @@ def test_beyond_its_memory_the_streams_that_moved_longest_ago_get_rows() -> None
         assert budget.memory <= budget.limit
     streams = [int(split_buffer_key(key)[0]) for key, _ in partition.rows()]
     assert sorted(streams) == list(range(len(streams)))
-    assert 20 < len(streams) < 90
+    assert 10 < len(streams) < 90
     partition.send(*((str(stream), 1) for stream in range(100)))
     assert not partition.rows()
     assert all(found == [1, 2] for found in partition.handled().values())
