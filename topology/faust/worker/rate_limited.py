@@ -90,6 +90,15 @@ class Worker(faust.Worker):
         if self.spinner is not None and not self.spinner.file.isatty():
             self.spinner = None
 
+    async def start(self) -> None:
+        """Start; one that is told to stop meanwhile has not failed for what that ends."""
+        try:
+            await super().start()
+        except Exception as error:
+            if not self._signal_stop_time:
+                raise
+            self.log.info("Stopped while it started: %r", error)
+
     def execute_from_commandline(self) -> NoReturn:
         """Run until it is told to stop; status 2, not Faust's 1, where that fails."""
         try:
