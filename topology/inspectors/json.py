@@ -8,7 +8,7 @@ import orjson
 
 from topology.inspectors.fields import Field, RecordKey, getter, path_steps
 from topology.inspectors.inspector import Found, Inspect, Normalised, Several, kind_text
-from topology.inspectors.json_in_short import ShortJson, in_short
+from topology.inspectors.json_in_short import LIMIT, ShortJson, in_short
 from topology.inspectors.lazy import LazyJson
 from topology.inspectors.normalise import (
     SequenceType,
@@ -21,7 +21,6 @@ from topology.model.errors import DeclarationError, Malformed
 from topology.model.event import Damaged, Draft, Event, Message
 
 _IDS_KEPT = 100_000
-_LIMIT = 2**63
 
 
 class Inspector(Normalised):
@@ -90,7 +89,8 @@ class Inspector(Normalised):
         names = [_only_name(field) for field in (*self.stream, self.sequence, self.kind)]
         keyed_kind = isinstance(self.kind, RecordKey)
         plain = len(names) == 3 and names[1] and _OTHER not in names and not keyed_kind
-        short = ShortJson(*names) if plain else None
+        fields = ShortJson(*names) if plain else None
+        short = fields if fields and fields.read else None
 
         def inspect(message: Message) -> Found:
             value = message.value
@@ -110,14 +110,14 @@ class Inspector(Normalised):
             else:
                 stream = joined(get(body, message) for get in streams)
             sequence = get_sequence(body, message)
-            if sequence.__class__ is not int or times or not -_LIMIT <= sequence < _LIMIT:
+            if sequence.__class__ is not int or times or not -LIMIT <= sequence < LIMIT:
                 sequence = sequence_number(sequence, sequence_type)
             kind = None if get_kind is None else kind_text(get_kind(body, message))
             return stream, sequence, kind, content
 
         if plain:
             several = _several(stream_of, ids, names, sequence_type)
-            if short is not None and short.read is not None:
+            if short is not None:
                 number = partial(sequence_number, kind=sequence_type)
                 keyed, kinds = names[0] is None, get_kind is not None
                 several = in_short(several, short, stream_of, ids, keyed, kinds, times, number)
@@ -169,7 +169,7 @@ def _several(
                     kind = kind_text(body[kind_name])
             except Exception:
                 return message
-            if not start <= sequence < _LIMIT or message.__class__ is Damaged:
+            if not start <= sequence < LIMIT or message.__class__ is Damaged:
                 return message
             event: Any = Draft(stream, sequence, kind, body, message, now)
             event.__class__ = Event

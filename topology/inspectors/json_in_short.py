@@ -21,8 +21,8 @@ FEW = 16
 """Events of a batch whose contents may be asked for before it is thought that all of them will."""
 BATCHES = 64
 """That are read whole then, before that is thought over."""
-_LIMIT = 2**63
-_Number = Annotated[int, msgspec.Meta(ge=-_LIMIT, le=_LIMIT - 1)]
+LIMIT = 2**63
+_Number = Annotated[int, msgspec.Meta(ge=-LIMIT, le=LIMIT - 1)]
 _DEEP = 500
 """Brackets of which a body may be one within the other without anybody's limit."""
 
@@ -154,7 +154,7 @@ def in_short(
                     kind = kind_text(fields.kind)
             except Exception:
                 return message
-            if not start <= sequence < _LIMIT or message.__class__ is Damaged:
+            if not start <= sequence < LIMIT or message.__class__ is Damaged:
                 return message
             event: Any = _Unread(stream, sequence, kind, message, now)
             event.__class__ = unread

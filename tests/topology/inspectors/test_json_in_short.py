@@ -98,6 +98,8 @@ class Source:
 @pytest.mark.parametrize("sequence_type", ["auto", "timestamp"])
 @given(st.lists(st.builds(changed, bodies, changes), min_size=1, max_size=4))
 @example([ENDLESS % 3])
+@example([b'{"stream": "a", "seq": 1, "kind": "k", "x": "\xff"}'])
+@example([b'{"stream": "a", "seq": 1, "kind": "k", "x": "\xff", "y": 1e999}'])
 @example([b'{"stream": "a", "seq": 1, "seq": 2, "kind": "k"}'])
 @example([b'{"stream": 18446744073709551616, "seq": 1, "kind": "k"}'])
 @example([b'{"stream": "a", "seq": 1, "kind": "k", "x": %s1%s}' % (b"[" * 1030, b"]" * 1030)])

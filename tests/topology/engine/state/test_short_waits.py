@@ -223,7 +223,7 @@ def test_a_handler_that_fails_puts_events_back_that_have_no_row() -> None:
 
 
 def test_beyond_its_memory_the_streams_that_moved_longest_ago_get_rows() -> None:
-    partition = Short(shop(), WaitLimits(), memory=50_000)
+    partition = Short(shop(), WaitLimits(), memory=40_000)
     for stream in range(100):
         partition.send((str(stream), 2))
         budget = partition.view().state.budget
@@ -231,7 +231,7 @@ def test_beyond_its_memory_the_streams_that_moved_longest_ago_get_rows() -> None
         assert budget.memory <= budget.limit
     streams = [int(split_buffer_key(key)[0]) for key, _ in partition.rows()]
     assert sorted(streams) == list(range(len(streams)))
-    assert 10 < len(streams) < 90
+    assert 20 < len(streams) < 90
     partition.send(*((str(stream), 1) for stream in range(100)))
     assert not partition.rows()
     assert all(found == [1, 2] for found in partition.handled().values())
