@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import faust
 from faust.stores import STORES
@@ -18,15 +18,17 @@ from topology.faust.processes import NumberedWorker
 from topology.faust.settings import Settings
 from topology.faust.worker.channel import WorkChannel
 from topology.faust.worker.engine import Engine
-from topology.faust.worker.queries import QueryServer
 from topology.faust.worker.rate_limited import Worker, install_log_filters
 from topology.faust.worker.retry_until_available import retry_until_available
 from topology.faust.worker.transport import TableManager, Transport
 from topology.faust.worker.watch import Watchdog
 from topology.faust.worker.watch.audit_report import audit_reporter
-from topology.faust.worker.watch.worker_pages import WorkerPages
 from topology.handler_process import home_of
 from topology.model.collector import collect_seldom
+
+if TYPE_CHECKING:
+    from topology.faust.worker.queries import QueryServer
+    from topology.faust.worker.watch.worker_pages import WorkerPages
 
 STORES.aliases["sequitur"] = "topology.faust.worker.store:Store"
 
@@ -45,8 +47,8 @@ class App(faust.App):
 
     engine: Engine
     watchdog: Watchdog | None = None
-    pages: WorkerPages | None = None
-    queries: QueryServer | None = None
+    pages: "WorkerPages | None" = None
+    queries: "QueryServer | None" = None
 
     def _new_transport(self) -> Any:
         return Transport(self.conf.broker_consumer, self)
@@ -61,9 +63,14 @@ class App(faust.App):
         await super().on_start()
         install_log_filters()
         if self.engine.settings.metrics is not None:
+            # A server and its libraries are a tenth of the start of who has none.
+            from topology.faust.worker.watch.worker_pages import WorkerPages
+
             self.pages = WorkerPages(self.engine)
             await self.pages.start(self.engine.settings.metrics)
         if self.engine.settings.queries is not None:
+            from topology.faust.worker.queries import QueryServer
+
             self.queries = QueryServer(self, self.engine)
             await self.queries.start(self.engine.settings.queries)
         await retry_until_available(self.engine.prepare, self.engine.settings.broker)

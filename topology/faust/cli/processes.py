@@ -13,7 +13,7 @@ from mode.utils.logging import level_number
 
 from topology.faust.cli.answering import CANNOT
 from topology.faust.cli.options import NUMBER
-from topology.faust.processes import NumberedWorker, Supervisor
+from topology.faust.processes import NumberedWorker
 
 PROCESSES = click.Option(
     ["--processes"], type=NUMBER, help="Run so many workers, and start again what dies of them."
@@ -52,6 +52,8 @@ def _supervise(processes: int) -> int:
         level=level_number(found.loglevel),
         format="supervisor | [%(asctime)s] [%(process)s] [%(levelname)s] %(message)s",
     )
+    from topology.faust.processes.supervisor import Supervisor
+
     app: Any = found.app
     settings = app.engine.settings
     try:

@@ -1,6 +1,5 @@
 """Several workers of one app on one machine: a process each, and one that supervises them."""
 
 from topology.faust.processes.numbered import NumberedWorker
-from topology.faust.processes.supervisor import Supervisor
 
-__all__ = ["NumberedWorker", "Supervisor"]
+__all__ = ["NumberedWorker"]

@@ -4,10 +4,11 @@ import asyncio
 from dataclasses import replace
 
 from aiokafka import TopicPartition
+from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.engines import open_engine
-from stores.db.urls import existing, read_url
-from stores.replay import Query, ReplayLog
+from stores.db.urls import UrlError, existing, read_url, said
+from stores.replay import Query, ReplayError, ReplayLog
 from topology.declaration.source import Source
 from topology.model.event import Record
 from topology.view_rebuild.history import Histories
@@ -43,10 +44,17 @@ class CapturedHistory:
             Whether nothing of the input from before is missing.
 
         Raises:
-            SQLAlchemyError: the database does not answer.
-            ReplayError: retention took a part while it was read.
-            UrlError: there is no such database.
+            OSError: there is no such database, it does not answer, or its retention took a part
+                while it was read.
         """
+        try:
+            return await self._read(histories, source, at, first)
+        except (SQLAlchemyError, ReplayError, UrlError) as error:
+            raise OSError(said(error)) from error
+
+    async def _read(
+        self, histories: Histories, source: Source, at: TopicPartition, first: int
+    ) -> bool:
         engine = open_engine(existing(read_url(self._url)))
         try:
             log = ReplayLog(engine)

@@ -25,7 +25,6 @@ from topology.faust.settings import Settings
 from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.operator_orders import OperatorOrders
-from topology.faust.worker.ordered import OrderedPartition
 from topology.faust.worker.ordered.changed_work import check_same_work
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.partitioning import Partitions
@@ -170,6 +169,9 @@ class Engine:
 
     def _partition(self, tp: TopicPartition) -> Partition:
         if (stage := self._stages.get(tp.topic)) is not None:
+            # With it come the clients of databases, a fifth of a worker's start without them.
+            from topology.faust.worker.ordered.ordered_partition import OrderedPartition
+
             return OrderedPartition(tp, stage, self.context, self.app.crash)
         if (route := self._routes.get(tp.topic)) is not None:
             return RoutePartition(tp, route, self.context, self.app.crash)

@@ -2,22 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from mode import get_logger
-from sqlalchemy.exc import SQLAlchemyError
 
-from stores.db.urls import UrlError, said
-from stores.replay import ReplayError
+from stores.db.urls import said
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.view_task import ViewTask
 from topology.faust.kafka.clients import connected_consumer, read_range
-from topology.faust.worker.captured_history import CapturedHistory
 from topology.model.ending import wait_for_stop
 from topology.view_rebuild.history import Histories, History
 from topology.view_rebuild.stream_rebuild import rebuild_all
+
+if TYPE_CHECKING:
+    from topology.faust.worker.captured_history import CapturedHistory
 
 logger = get_logger(__name__)
 
@@ -50,8 +50,7 @@ class Rebuilds:
         view = task.view
         self._input = TopicPartition(view.of.by_stream, partition)
         self._output = TopicPartition(view.output, partition)
-        log = app.engine.settings.replay_log
-        self._captured = None if log is None else CapturedHistory(log)
+        self._captured = _captured(app.engine.settings.replay_log)
         self._reading: asyncio.Task[Histories] | None = None
         self._found: dict[str, History] = {}
         self._turn = False
@@ -105,7 +104,7 @@ class Rebuilds:
                 if position < self._known:
                     return Histories(self._task, [])
                 return await self._read_all(histories, position)
-            except (KafkaError, OSError, SQLAlchemyError, ReplayError, UrlError) as error:
+            except (KafkaError, OSError) as error:
                 logger.warning("no history is read, and it is tried again: %s", said(error))
                 await asyncio.sleep(AGAIN)
                 histories = Histories(self._task, self._task.rebuilds)
@@ -146,3 +145,12 @@ class Rebuilds:
         if reading is not None:
             reading.cancel()
             await asyncio.wait([reading], timeout=STOP)
+
+
+def _captured(log: str | None) -> "CapturedHistory | None":
+    """What reads a replay log, if there is one: who has none loads no client of a database."""
+    if log is None:
+        return None
+    from topology.faust.worker.captured_history import CapturedHistory
+
+    return CapturedHistory(log)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from topology.faust.processes import Supervisor, restarts, supervisor
+from topology.faust.processes import restarts, supervisor
+from topology.faust.processes.supervisor import Supervisor
 
 
 def run(command: str, until: Path | None = None, count: int = 2) -> int:

@@ -8,7 +8,6 @@ import pytest
 from aiokafka import TopicPartition
 
 from stores.db.engines import open_engine
-from stores.db.urls import UrlError
 from stores.replay import CapturedMessage, ReplayLog
 from tests.topology.engine.rebuilding import Rebuilding, orders, read_store, rebuilding
 from topology import Record
@@ -130,6 +129,6 @@ def test_what_was_captured_before_a_stream_began_anew_is_not_of_it(log: ReplayLo
 
 def test_a_log_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     partition = late_by_one(f"sqlite:///{tmp_path}/none.db")
-    with pytest.raises(UrlError, match="there is no such file"):
+    with pytest.raises(OSError, match="there is no such file"):
         rebuild(partition.view(), "a", partition.history("a"), CommitUnit("orders", 0, now=0))
     assert not (tmp_path / "none.db").exists()

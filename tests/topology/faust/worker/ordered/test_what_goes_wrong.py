@@ -28,7 +28,8 @@ from topology import (
 )
 from topology.declaration.ordered_stage import ARRIVED, FORCED_DROP, RELEASE
 from topology.engine.state.rows import HOLES, decode_holes, encode_holes
-from topology.faust.worker.ordered import OrderedPartition, ordered_runner, settling, workers
+from topology.faust.worker.ordered import ordered_runner, settling, workers
+from topology.faust.worker.ordered.ordered_partition import OrderedPartition
 from topology.faust.worker.writer import BATCH_BYTES
 from topology.model.origin_headers import ORIGIN, ORIGIN_KEY
 from topology.ordered_commit import OffsetRanges

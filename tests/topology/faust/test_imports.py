@@ -1,0 +1,13 @@
+"""What a worker or a command of Faust's loads before it knows what it is to do."""
+
+import subprocess
+import sys
+
+ASKED_FOR = "sqlalchemy", "asyncpg", "psycopg", "prometheus_client", "aiohttp.web", "pyspark"
+"""Clients and servers that an app has only if its topology or its settings say so."""
+
+
+def test_an_app_without_databases_and_pages_starts_without_their_libraries() -> None:
+    code = f"import sys, topology.faust; print(*{{*{ASKED_FOR}}} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
