@@ -63,7 +63,7 @@ class App(faust.App):
         await super().on_start()
         install_log_filters()
         if self.engine.settings.metrics is not None:
-            # A server and its libraries are a tenth of the start of who has none.
+            # Servers and their libraries are loaded by who has one.
             from topology.faust.worker.watch.worker_pages import WorkerPages
 
             self.pages = WorkerPages(self.engine)

@@ -43,6 +43,9 @@ def register() -> None:
 
 def _supervise(processes: int) -> int:
     """Run as many workers with the words of this process; the exit status."""
+    # It brings a server, which no other command has to load.
+    from topology.faust.processes.supervisor import Supervisor
+
     found = worker(click.get_current_context())
     if found.logfile:
         raise click.UsageError("--processes has one log, on standard error: redirect that instead")
@@ -52,8 +55,6 @@ def _supervise(processes: int) -> int:
         level=level_number(found.loglevel),
         format="supervisor | [%(asctime)s] [%(process)s] [%(levelname)s] %(message)s",
     )
-    from topology.faust.processes.supervisor import Supervisor
-
     app: Any = found.app
     settings = app.engine.settings
     try:

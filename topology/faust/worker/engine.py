@@ -169,7 +169,7 @@ class Engine:
 
     def _partition(self, tp: TopicPartition) -> Partition:
         if (stage := self._stages.get(tp.topic)) is not None:
-            # With it come the clients of databases, a fifth of a worker's start without them.
+            # With it come the clients of databases, which nobody else has to load.
             from topology.faust.worker.ordered.ordered_partition import OrderedPartition
 
             return OrderedPartition(tp, stage, self.context, self.app.crash)

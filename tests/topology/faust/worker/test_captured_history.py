@@ -127,6 +127,13 @@ def test_what_was_captured_before_a_stream_began_anew_is_not_of_it(log: ReplayLo
     assert history.streams["a"].events == {}
 
 
+def test_what_a_database_says_of_a_log_is_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "log.db").write_bytes(b"no database at all" * 100)
+    partition = late_by_one(f"sqlite:///{tmp_path}/log.db")
+    with pytest.raises(OSError, match="not a database"):
+        rebuild(partition.view(), "a", partition.history("a"), CommitUnit("orders", 0, now=0))
+
+
 def test_a_log_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     partition = late_by_one(f"sqlite:///{tmp_path}/none.db")
     with pytest.raises(OSError, match="there is no such file"):
