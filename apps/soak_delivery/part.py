@@ -31,7 +31,7 @@ from sequitur.cli.signals import take_signals
 from stores.db.engines import open_engine
 from stores.inbox.consumer import NAP, run_consumer
 from stores.inbox.inbox import Inbox
-from stores.inbox.two_phases import two_phase_delivery
+from stores.inbox.two_phases import two_phase_batch
 from stores.message import Message
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.decision_log import TwoPhaseError
@@ -142,10 +142,10 @@ def consume(url: str, inbox_url: str, batch: int, stopped: Event) -> None:
     coordinator = Coordinator(open_engine(url), {INBOX: inbox.engine})
     while not stopped.is_set():
         try:
-            with two_phase_delivery(inbox, coordinator) as (message, connections):
-                if message is not None:
+            with two_phase_batch(inbox, coordinator, batch) as (messages, connections):
+                for message in messages:
                     handle(connections[0], message)
-            if message is None:
+            if not messages:
                 stopped.wait(NAP)
         except (SQLAlchemyError, TwoPhaseError) as error:
             _tell(error)

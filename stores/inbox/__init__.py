@@ -6,7 +6,7 @@ from stores.inbox.commands import InboxCounts, counts, gaps, parked, redrive, un
 from stores.inbox.consumer import run_consumer
 from stores.inbox.inbox import Inbox
 from stores.inbox.message import Gap, InboxError, ParkedStream, ReceiveResult
-from stores.inbox.two_phases import two_phase_delivery
+from stores.inbox.two_phases import two_phase_batch, two_phase_delivery
 from stores.message import Message
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "parked",
     "redrive",
     "run_consumer",
+    "two_phase_batch",
     "two_phase_delivery",
     "unpark",
 ]

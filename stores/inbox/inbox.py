@@ -28,7 +28,7 @@ from stores.inbox.order import Order
 from stores.inbox.receiver import Receiver
 from stores.inbox.rows import Partition, ReadRange
 from stores.inbox.tables import OFFSETS, make
-from stores.inbox.transaction import OwnTransaction, deliver
+from stores.inbox.transaction import OwnTransaction, T, TransactionSource, deliver
 from stores.message import Message
 
 __all__ = ["Inbox", "InboxError", "Message", "ReadRange", "ReceiveResult"]
@@ -167,7 +167,7 @@ class Inbox:
             InboxError: the connection is in a transaction already, or was taken out of the
                 delivery's one.
         """
-        with self._deliver(connection, 1, 1) as messages:
+        with deliver(self, self._own_transaction(connection)) as (messages, _):
             yield messages[0] if messages else None
 
     @contextmanager
@@ -188,20 +188,31 @@ class Inbox:
         Raises:
             InboxError: see `delivery`.
         """
-        limit = 1 if self._singly else messages
-        with self._deliver(connection, limit, limit) as found:
+        with self.deliver_batch(self._own_transaction(connection), messages) as (found, _):
             yield found
-        self._singly = max(0, self._singly - 1)
 
-    @contextmanager
-    def _deliver(self, connection: Connection, limit: int, streams: int) -> Iterator[list[Message]]:
+    def _own_transaction(self, connection: Connection) -> OwnTransaction:
         if connection.in_transaction():
             raise InboxError(
                 "the connection is in a transaction already; a delivery begins and ends its own: "
                 "commit or roll back before, or use a new connection"
             )
-        with deliver(self, OwnTransaction(self, connection), limit, streams) as (messages, _):
-            yield messages
+        return OwnTransaction(self, connection)
+
+    @contextmanager
+    def deliver_batch(
+        self, source: TransactionSource[T], messages: int
+    ) -> Iterator[tuple[list[Message], T | None]]:
+        """As `batch`, in a transaction of `source`; ([], None) if there is nothing to deliver.
+
+        Args:
+            source: of the transaction.
+            messages: see `batch`.
+        """
+        limit = 1 if self._singly else messages
+        with deliver(self, source, limit, limit) as found:
+            yield found
+        self._singly = max(0, self._singly - 1)
 
     def deliver_singly(self, messages: int) -> None:
         """Have messages delivered one by one, since one among them fails.

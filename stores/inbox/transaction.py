@@ -1,7 +1,7 @@
 """The transaction of a delivery: messages leave the inbox together with what they cause.
 
-There is one, for `Inbox.delivery`, `Inbox.batch`, `adelivery` and `two_phase_delivery`. They differ
-only in where the transaction comes from.
+There is one, for `Inbox.delivery`, `Inbox.batch`, `adelivery`, `two_phase_delivery` and
+`two_phase_batch`. They differ only in where the transaction comes from.
 """
 
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bench.delivery.stage import CONTENT, Stage, Stalled, new_log, until
 from sequitur.local.ports import free_port
-from stores.inbox import two_phase_delivery
+from stores.inbox import two_phase_batch
 from stores.inbox.inbox import Inbox
 from stores.message import Message
 from stores.outbox.capture import Outbox
@@ -48,7 +48,7 @@ class Latency:
 class _Consumer(Thread):
     """Works the inbox off, a batch at a time, and notes when each was committed.
 
-    tables: the database of the consumer's rows, where it is another one; then one at a time.
+    tables: the database of the consumer's rows, where it is another one.
     """
 
     def __init__(self, engine: Engine, tables: Engine | None = None) -> None:
@@ -76,21 +76,21 @@ class _Consumer(Thread):
             with self.inbox.batch(connection, 500) as messages:
                 if messages:
                     connection.execute(_WRITE, [_row(message) for message in messages])
-            now = time.monotonic()
-            self.done.update({(m.stream, m.sequence): now for m in messages})
-            if not messages:
-                self.ended.wait(0.01)
+            self._note(messages)
+
+    def _note(self, messages: list[Message]) -> None:
+        now = time.monotonic()
+        self.done.update({(m.stream, m.sequence): now for m in messages})
+        if not messages:
+            self.ended.wait(0.01)
 
     def _deliver_in_two_phases(self, coordinator: Coordinator) -> None:
         try:
             while not self.ended.is_set():
-                with two_phase_delivery(self.inbox, coordinator) as (message, connections):
-                    if message is not None:
-                        connections[0].execute(_WRITE, [_row(message)])
-                if message is None:
-                    self.ended.wait(0.01)
-                else:
-                    self.done[message.stream, message.sequence] = time.monotonic()
+                with two_phase_batch(self.inbox, coordinator) as (messages, connections):
+                    if messages:
+                        connections[0].execute(_WRITE, [_row(message) for message in messages])
+                self._note(messages)
         finally:
             coordinator.close()
 

@@ -120,8 +120,8 @@ def page(
             "to an inbox, whose consumer writes a row. From when the producer's commit returned to "
             "when the consumer's did; the clock is the same. It is measured after 5 s at that rate."
             " Over HTTP the relay posts to the inbox. In two phases the log is in another database"
-            " than the producer's row, and the inbox in another one than the consumer's, which then"
-            " takes one message a transaction."
+            " than the producer's row, and the inbox in another one than the consumer's. Each"
+            " consumer takes what is there, up to 500 messages, in one transaction."
         ),
         "## Where",
         machine_grid(facts).markdown(),

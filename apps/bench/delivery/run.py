@@ -55,25 +55,31 @@ def run(options: Options, console: Console) -> int:
 
 
 def _measure(part: str, where: Stage, options: Options, kept: Kept, console: Console) -> None:
+    def told(what: str) -> None:
+        console.print(f"[dim]{part}: {what}[/dim]")
+
     if part == "captures":
         kept.captures = []
-        for _ in range(options.repeats):
+        for repeat in range(options.repeats):
             url, log_url = where.database("captures"), where.database("log")
-            kept.captures += [
-                captures(url, log_url, writers, form, options.seconds / 3)
-                for writers in WRITERS
-                for form in FORMS
-            ]
+            for writers in WRITERS:
+                for form in FORMS:
+                    told(f"{form}, {writers} writers, repeat {repeat + 1} of {options.repeats}")
+                    kept.captures.append(captures(url, log_url, writers, form, options.seconds / 3))
         console.print(captures_grid(kept.captures).rich("Capture"))
     elif part == "latency":
         rates = sorted({max(1, round((options.rate or 1) * share)) for share in SHARES})
-        kept.latency = [
-            latency(where, max(10, round(rate * options.seconds)), rate, way)
-            for _ in range(options.repeats)
-            for way in WAYS
-            for rate in (rates if way == WAYS[0] else rates[:1])
-        ]
+        kept.latency = []
+        for repeat in range(options.repeats):
+            for way in WAYS:
+                for rate in rates if way == WAYS[0] else rates[:1]:
+                    told(f"{way}, {rate}/s, repeat {repeat + 1} of {options.repeats}")
+                    count = max(10, round(rate * options.seconds))
+                    kept.latency.append(latency(where, count, rate, way))
         console.print(latency_grid(kept.latency).rich("All the way"))
     else:
-        kept.backlog = [backlog(where, options.events) for _ in range(options.repeats)]
+        kept.backlog = []
+        for repeat in range(options.repeats):
+            told(f"{options.events:,} messages, repeat {repeat + 1} of {options.repeats}")
+            kept.backlog.append(backlog(where, options.events))
         console.print(backlog_grid(kept.backlog).rich("A backlog"))

@@ -11,7 +11,7 @@ from checkout.postgres import Postgres
 from stores.db.engines import open_engine
 from stores.inbox.commands import parked
 from stores.inbox.inbox import Inbox, InboxError
-from stores.inbox.two_phases import two_phase_delivery
+from stores.inbox.two_phases import two_phase_batch, two_phase_delivery
 from stores.two_phase.coordinator import Coordinator
 from stores.two_phase.prepared import prepare
 from stores.two_phase.running_transaction import RunningTransaction
@@ -78,6 +78,13 @@ def deliver(inbox: Inbox, coordinator: Coordinator, error: Exception | None = No
             raise error
 
 
+def deliver_two(inbox: Inbox, coordinator: Coordinator) -> None:
+    with two_phase_batch(inbox, coordinator, 2) as (found, connections):
+        assert len(found) == 2
+        for each in found:
+            write(connections[1], each)
+
+
 def consume(inbox: Inbox, coordinator: Coordinator) -> list[str]:
     came: list[str] = []
     while True:
@@ -127,6 +134,60 @@ def test_a_crash_between_the_two_is_resolved_one_way(
     came = consume(inbox, coordinator)
     assert came == (["a2"] if after == "decided" else ["a1", "a2"])
     assert done(other) == ["a1", "a2"]
+
+
+def test_a_batch_commits_together_and_comes_again_one_by_one_if_it_fails(
+    engine: Engine, other: Engine
+) -> None:
+    inbox = Inbox(engine, attempts=1, backoff=0)
+    coordinator = Coordinator(engine, {"data": other})
+    inbox.receive([message(n, stream=stream) for stream in "ab" for n in (1, 2, 3, 4)])
+    came: list[list[str]] = []
+
+    def take() -> bool:
+        with two_phase_batch(inbox, coordinator, 6) as (found, connections):
+            came.append([each.content.decode() for each in found])
+            for each in found:
+                write(connections[1], each)
+                if each.content == b"b2":
+                    raise ValueError("no")
+            return bool(found)
+
+    failed = 0
+    for _ in range(20):
+        try:
+            if not take():
+                break
+        except ValueError:
+            failed += 1
+            if failed == 1:
+                assert len(came[0]) == 6
+                assert done(other) == []
+    assert failed == 2, "the batch, and the one that caused it"
+    assert sorted(done(other)) == ["a1", "a2", "a3", "a4", "b1"]
+    assert [(each.stream, each.attempts) for each in parked(inbox)] == [("b", 1)]
+    assert max(map(len, came[1:])) == 1, "one by one"
+    with two_phase_batch(inbox, coordinator) as (found, connections):
+        assert (found, connections) == ([], ())
+
+
+@pytest.mark.parametrize("after", ["prepared data", "decided"])
+def test_a_crash_within_a_batch_is_resolved_one_way_for_all_of_it(
+    engine: Engine, other: Engine, after: str
+) -> None:
+    def step(what: str) -> None:
+        if what == after:
+            raise Crash
+
+    inbox = Inbox(engine)
+    crashing = Coordinator(engine, {"data": other}, step=step)
+    inbox.receive([message(1), message(2), message(3)])
+    with pytest.raises(Crash):
+        deliver_two(inbox, crashing)
+    coordinator = Coordinator(engine, {"data": other})
+    came = consume(inbox, coordinator)
+    assert came == (["a3"] if after == "decided" else ["a1", "a2", "a3"])
+    assert done(other) == ["a1", "a2", "a3"]
 
 
 def test_where_the_tables_decide_a_stream_goes_on_only_with_what_was_processed(
