@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
-_OF_A_PAGE = ("Sequitur", "processor", "cores", "memory")
+_OF_A_PAGE = ("Sequitur", "processor", "cores", "memory", "Python")
 
 
 @dataclass(frozen=True, slots=True)

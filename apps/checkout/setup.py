@@ -113,9 +113,15 @@ def _key() -> str:
 def _environment_complete() -> bool:
     return (
         _PYTHON.exists()
+        and _is_of_the_python_named()
         and _COMPLETE.is_file()
         and Path(_COMPLETE.read_text()).resolve() == VENV.resolve()
     )
+
+
+def _is_of_the_python_named() -> bool:
+    """Whether the environment was made by the Python that $PYTHON names, if it names one."""
+    return not os.environ.get("PYTHON") or _PYTHON.resolve() == Path(sys.executable).resolve()
 
 
 def _make_environment() -> None:

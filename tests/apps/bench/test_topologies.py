@@ -1,5 +1,6 @@
 """The bench's own topologies, in-process: what they declare, and that they do it."""
 
+import platform
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -73,3 +74,15 @@ def test_the_flights_views_make_their_rows_and_other_rows_are_told_of(
         other = values[0].replace(b"upsert", b"delete")
         assert "other rows" in problem([other, *values[1:]], work.rows[view])
     assert found == work.outputs
+
+
+@pytest.mark.parametrize(
+    ("configured", "build"),
+    [
+        ("'--enable-optimizations' '--with-lto'", ", optimized"),
+        ("'--with-wheel-pkg-dir=/usr/share/python-wheels/'", ", Debian's"),
+        ("'--enable-shared'", ", built without --enable-optimizations"),
+    ],
+)
+def test_the_machine_s_facts_say_how_python_was_built(configured: str, build: str) -> None:
+    assert machine.python(configured) == platform.python_version() + build

@@ -63,6 +63,23 @@ def test_an_environment_that_was_moved_or_half_made_is_not_taken_for_done(
     assert setup._environment_complete()
 
 
+def test_an_environment_of_another_python_than_the_one_named_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete = tmp_path / ".complete"
+    complete.write_text(str(tmp_path))
+    monkeypatch.setattr(setup, "VENV", tmp_path)
+    monkeypatch.setattr(setup, "_COMPLETE", complete)
+    monkeypatch.setenv("PYTHON", "python3.12")
+    assert setup._environment_complete(), "what runs the set-up is what was named"
+    another = tmp_path / "python"
+    another.touch()
+    monkeypatch.setattr(setup, "_PYTHON", another)
+    assert not setup._environment_complete()
+    monkeypatch.delenv("PYTHON")
+    assert setup._environment_complete(), "nobody named one"
+
+
 def test_a_stamp_of_other_inputs_or_a_damaged_one_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
