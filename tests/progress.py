@@ -1,19 +1,24 @@
 """A run's progress, for whoever waits for it: `-p tests.progress` beside xdist's `-n`.
 
 A line for each long or failed test as it ends, a line now and then with what is done and what runs,
-and at the end a table of the parts that the tests are of.
+and at the end the longest files, a table of the parts that the tests are of, and how busy the
+machine was: where it was not, more tests may run side by side.
 """
 
+import os
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
 _LONG = 5.0  # seconds from which a test that passes has a line of its own
 _EVERY = 15.0  # seconds between two lines with what runs
+_FILES = 25  # how many of the longest are told at the end
 _PART = "part"
 _Status = tuple[str, str, str]
 # What an integration test needs, by the fixtures that it uses; one that uses none starts processes.
@@ -44,13 +49,24 @@ def _part(item: pytest.Item) -> str:
     return next((part for name, part in _PARTS.items() if name in used), "processes")
 
 
+def busy_seconds() -> float:
+    """What all cores together have worked since the machine started; 0.0 where nobody tells."""
+    with suppress(OSError, ValueError):
+        of_all = Path("/proc/stat").read_text().split(None, 8)[1:8]
+        user, nice, system, _, _, *interrupts = map(int, of_all)
+        return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 class Progress:
     """In the process that hands tests to xdist's workers: what they do, in place of dots."""
 
     def __init__(self, every: float) -> None:
         self._began = time.monotonic()
+        self._busy = busy_seconds()
         self._running: dict[str, float] = {}
         self._seconds: defaultdict[str, float] = defaultdict(float)  # by test, then by part
+        self._files: Counter[str] = Counter()  # milliseconds
         self._ends: dict[str, Counter[str]] = {}
         self._done = 0
         self._over = Event()
@@ -77,6 +93,7 @@ class Progress:
         part = str(dict(report.user_properties).get(_PART, "fast"))
         self._seconds[report.nodeid] += report.duration
         self._seconds[part] += report.duration
+        self._files[report.nodeid.partition("::")[0]] += round(report.duration * 1000)
         ends = self._ends.setdefault(part, Counter())
         if report.when == "call" or not report.passed:
             ends[report.outcome] += 1
@@ -92,6 +109,9 @@ class Progress:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._ends:
             return
+        terminalreporter.section("longest files, seconds")
+        for file, spent in self._files.most_common(_FILES):
+            terminalreporter.write_line(f"{spent / 1000:5.0f}  {file}")
         terminalreporter.section("parts")
         row = "{:<10} {:>7} {:>7} {:>8} {:>8}".format
         terminalreporter.write_line(row("", "passed", "failed", "skipped", "seconds"))
@@ -99,6 +119,8 @@ class Progress:
             seconds = f"{self._seconds[part]:,.0f}"
             words = (ends[outcome] for outcome in ("passed", "failed", "skipped"))
             terminalreporter.write_line(row(part, *words, seconds))
+        cores = (busy_seconds() - self._busy) / (time.monotonic() - self._began)
+        terminalreporter.write_line(f"busy: {cores:.2f} of {os.cpu_count()} cores")
 
     def _tell_now_and_then(self) -> None:
         while not self._over.wait(self._every):

@@ -55,6 +55,10 @@ def test_failures_are_told_at_once_and_parts_are_counted(tmp_path: Path) -> None
         ["fast", "1", "1", "1"],
         ["processes", "1", "0", "0"],
     ]
+    longest = lines.index(next(line for line in lines if "longest files" in line))
+    assert re.fullmatch(r" +\d+  test_it\.py", lines[longest + 1])
+    (busy,) = (line for line in lines if line.startswith("busy: "))
+    assert re.fullmatch(r"busy: \d+\.\d\d of \d+ cores", busy)
     assert lines[-1].startswith("1 failed, 3 passed, 1 skipped in ")
 
 

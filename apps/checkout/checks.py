@@ -82,7 +82,7 @@ def pytest_arguments(fast: bool) -> list[str]:
     """How pytest is run: side by side, a file in one process, and seen to move."""
     # What waits leaves room for more workers than cores; servers and Spark take cores of their own.
     arguments = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
-    arguments += ["-p", "tests.progress", "-p", "tests.spread", "--durations", "15"]
+    arguments += ["-p", "tests.progress", "-p", "tests.spread"]
     arguments += ["-o", "console_output_style=classic"]
     return [*arguments, "-m", "not integration and not long"] if fast else arguments
 
