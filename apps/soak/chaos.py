@@ -269,7 +269,7 @@ class Soak:
 
     def lag(self) -> int:
         """Messages that are not processed to the end: unread ones, and those that come again."""
-        for _ in range(20):
+        for _ in range(120):
             with suppress(KafkaException):
                 return self._lag()
             time.sleep(0.5)
