@@ -119,8 +119,9 @@ class Progress:
             seconds = f"{self._seconds[part]:,.0f}"
             words = (ends[outcome] for outcome in ("passed", "failed", "skipped"))
             terminalreporter.write_line(row(part, *words, seconds))
-        cores = (busy_seconds() - self._busy) / (time.monotonic() - self._began)
-        terminalreporter.write_line(f"busy: {cores:.2f} of {os.cpu_count()} cores")
+        if (worked := busy_seconds() - self._busy) > 0:
+            cores = worked / (time.monotonic() - self._began)
+            terminalreporter.write_line(f"busy: {cores:.2f} of {os.cpu_count()} cores")
 
     def _tell_now_and_then(self) -> None:
         while not self._over.wait(self._every):

@@ -36,7 +36,7 @@ def facts(*, spark: bool = False) -> dict[str, str]:
 
 
 def python(configured: str) -> str:
-    """The version, and what is known of the build: it makes a sixth to a quarter of the CPU.
+    """The version, and what is known of the build, which an event's CPU depends on.
 
     configured: the arguments that it was configured with. Debian's package does not say there that
     it is optimized.

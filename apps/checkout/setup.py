@@ -20,7 +20,8 @@ from sequitur.local.process import spawn, tail
 
 _STAMP = HOME / "setup.json"
 _CACHE = HOME / "cache"
-_COMPLETE = VENV / ".complete"  # holds the environment's own path, which its scripts rely on
+# Holds the environment's own path, which its scripts rely on, and the Python that made it.
+_COMPLETE = VENV / ".complete"
 _PYTHON = VENV / "bin" / "python"
 _INPUTS = (
     "pyproject.toml",
@@ -111,17 +112,16 @@ def _key() -> str:
 
 
 def _environment_complete() -> bool:
-    return (
-        _PYTHON.exists()
-        and _is_of_the_python_named()
-        and _COMPLETE.is_file()
-        and Path(_COMPLETE.read_text()).resolve() == VENV.resolve()
-    )
+    if not (_PYTHON.exists() and _COMPLETE.is_file()):
+        return False
+    path, _, maker = _COMPLETE.read_text().partition("\n")
+    as_named = not os.environ.get("PYTHON") or maker == _maker()
+    return as_named and Path(path).resolve() == VENV.resolve()
 
 
-def _is_of_the_python_named() -> bool:
-    """Whether the environment was made by the Python that $PYTHON names, if it names one."""
-    return not os.environ.get("PYTHON") or _PYTHON.resolve() == Path(sys.executable).resolve()
+def _maker() -> str:
+    """The Python that runs this: the one that $PYTHON names, if it names one."""
+    return str(Path(sys.executable).resolve())
 
 
 def _make_environment() -> None:
@@ -134,7 +134,7 @@ def _make_environment() -> None:
                 "on Debian and Ubuntu install the package python3-venv, or name another Python"
                 " 3.11+ that has venv and ensurepip: PYTHON=… scripts/setup",
             )
-    _COMPLETE.write_text(str(VENV))
+    _COMPLETE.write_text(f"{VENV}\n{_maker()}")
 
 
 def _install_packages() -> None:

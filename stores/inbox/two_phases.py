@@ -10,11 +10,11 @@ The message leaves the inbox and the updates are made by one two-phase transacti
 outcome is unknown for a time (`OutcomeUnknown`), it is one of both for the message too: recovery
 commits it, or rolls it back and the message comes again.
 
-`two_phase_batch` takes several messages at a time: what a commit in two databases costs, some four
-writes to disk, is paid once for all of them.
-
 So the stream is locked until the updates can be seen: those are committed first. Where the inbox's
 database decides it is the other way round, and the next message may come before they are seen.
+
+A commit in two databases waits for the disk three times: prepared, decided, committed.
+`two_phase_batch` takes several messages at a time, and pays that once for all of them.
 """
 
 from collections.abc import Iterator
@@ -61,7 +61,8 @@ def two_phase_batch(
 ) -> Iterator[tuple[list[Message], tuple[Connection, ...]]]:
     """As `Inbox.batch`, in a transaction of several databases.
 
-    If the block raises, its messages come again one by one, from whichever batch of this inbox.
+    If the block raises, or the commit fails, its messages come again one by one, to whichever
+    consumer of this object.
 
     Args:
         inbox: see `two_phase_delivery`.
@@ -73,7 +74,10 @@ def two_phase_batch(
         connections; ([], ()) if there is nothing to deliver.
 
     Raises:
-        InboxError: see `two_phase_delivery`; so are OutcomeUnknown and TwoPhaseError.
+        InboxError: the inbox's database is none of the coordinator's.
+        OutcomeUnknown: it is not known yet whether all is committed; the messages are gone or come
+            again with it.
+        TwoPhaseError: the transaction cannot be made, and nothing is committed.
     """
     with inbox.deliver_batch(_source(inbox, coordinator), messages) as (found, connections):
         yield found, connections or ()

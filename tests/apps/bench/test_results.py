@@ -50,6 +50,7 @@ def test_results_are_kept_from_run_to_run(tmp_path: Path) -> None:
     assert load(kept, RESULT.facts) == {"throughput": RESULT}
     assert load(kept, other.facts) == {"grid": other}  # a page is of one machine
     assert load(kept, {"Sequitur": "0.1.0 (b)"}) == {}  # and of one commit
+    assert load(kept, RESULT.facts | {"Python": "3.13.0, optimized"}) == {}  # and of one Python
     kept.write_text("half a fi")
     assert load(kept, RESULT.facts) == {}
 

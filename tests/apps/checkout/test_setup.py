@@ -67,14 +67,13 @@ def test_an_environment_of_another_python_than_the_one_named_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     complete = tmp_path / ".complete"
-    complete.write_text(str(tmp_path))
+    complete.write_text(f"{tmp_path}\n{setup._maker()}")
     monkeypatch.setattr(setup, "VENV", tmp_path)
     monkeypatch.setattr(setup, "_COMPLETE", complete)
     monkeypatch.setenv("PYTHON", "python3.12")
-    assert setup._environment_complete(), "what runs the set-up is what was named"
-    another = tmp_path / "python"
-    another.touch()
-    monkeypatch.setattr(setup, "_PYTHON", another)
+    # What runs the set-up is what was named, wherever the environment's own link leads.
+    assert setup._environment_complete()
+    complete.write_text(f"{tmp_path}\n/opt/another/bin/python3.12")
     assert not setup._environment_complete()
     monkeypatch.delenv("PYTHON")
     assert setup._environment_complete(), "nobody named one"
