@@ -105,10 +105,12 @@ class Lease:
         return until < now or here > self._free
 
     def renew(self, epoch: int) -> None:
-        """Hold it on. Raises LeaseLost if another has it, however short it was."""
+        """Hold it on. Raises LeaseLost if another has it, however short it was, or if it was let go
+        of: a renewal that comes late does not take it again.
+        """
         with self.engine.begin() as connection:
             begin_writing(connection)
-            mine = self._mine(epoch).values(until=self._until())
+            mine = self._mine(epoch).where(LEASES.c.until != 0).values(until=self._until())
             if connection.execute(mine).rowcount != 1:
                 raise self._lost(connection, epoch)
 
@@ -144,6 +146,8 @@ class Lease:
     def _lost(self, connection: Connection, epoch: int) -> LeaseLost:
         line = select(LEASES.c.holder, LEASES.c.epoch).where(LEASES.c.name == self.name)
         holder, found = connection.execute(line).one_or_none() or ("nobody", 0)
+        if found == epoch:
+            return LeaseLost(f"lease {self.name}: {self.holder} let go of it in turn {epoch}")
         return LeaseLost(
             f"lease {self.name}: {self.holder} held it in turn {epoch}; in turn {found} it is "
             f"{holder}'s"

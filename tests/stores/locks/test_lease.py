@@ -41,6 +41,17 @@ class LeaseContract:
         one.release(1)
         two.renew(2)
 
+    def test_a_renewal_that_comes_late_does_not_take_again_what_was_let_go_of(
+        self, engine: Engine
+    ) -> None:
+        one, two = Lease(engine, "relay", "one", 60), Lease(engine, "relay", "two", 60)
+        one.make()
+        assert one.acquire() == 1
+        one.release(1)
+        with pytest.raises(LeaseLost, match="one let go of it in turn 1"):
+            one.renew(1)
+        assert two.acquire() == 2
+
     def test_a_clock_that_was_set_back_does_not_keep_a_dead_holder_s_lease(
         self, engine: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
