@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from sequitur.local import jars, jvm
+from sequitur.local import class_archives, jars, jvm
 from sequitur.local.home import LocalError
 from sequitur.local.ports import HOST, free_port
 
@@ -88,7 +88,9 @@ def is_broker_of(data: Path, command: str) -> bool:
 
 def _java(*arguments: str, heap: str = "512m") -> list[str]:
     classes = f"{jars.folder(jars.BROKER)}/*"
-    options = (f"-Xmx{heap}", *JVM_OPTIONS, *_LOGGING)
+    archive = class_archives.BROKER
+    mapped = class_archives.mapping(archive) if archive.is_file() else []
+    options = (f"-Xmx{heap}", *mapped, *JVM_OPTIONS, *_LOGGING)
     return [str(jvm.java()), *options, "-cp", classes, *arguments]
 
 

@@ -4,17 +4,26 @@ import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import join, quote
 
+from sequitur.local import class_archives
 from sequitur.local.home import IS_CHECKOUT, JVM, LocalError
 
+# An archive of classes is of one class path. Spark's, the launcher's and the driver's, are the same
+# jars, but for a folder of settings that pip does not make and a jar that is named twice.
 _WRAPPER = """\
 #!/bin/sh
 # Spark's launcher always asks for a module that this runtime does not have; it is optional.
 for argument do
   shift
-  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+  case "$argument" in
+    --add-modules=jdk.incubator.vector) continue ;;
+    {settings}:{jars}/slf4j-api-*.jar:{jars}/\\*) [ -e {settings} ] || argument={jars}/\\* ;;
+  esac
+  set -- "$@" "$argument"
 done
-exec "{java}" "$@"
+[ ! -f {archive} ] || set -- {mapping} "$@"
+exec {java} "$@"
 """
 
 
@@ -36,15 +45,25 @@ def ivy() -> Path:
     return jars[-1]
 
 
-def wrap(folder: Path = JVM) -> Path:
-    """Make `folder` a JAVA_HOME that Spark can start with, and return it. Does nothing twice."""
+def wrap(folder: Path = JVM, archive: Path = class_archives.SPARK) -> Path:
+    """Make `folder` a JAVA_HOME that Spark can start with, and return it. Does nothing twice.
+
+    archive: of classes, which its `java` maps if it is there.
+    """
     real = runtime()
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     for name in ("conf", "legal", "lib", "release"):
         if (real / name).exists():
             _link(folder / name, real / name)
     wrapper = folder / "bin" / "java"
-    text = _WRAPPER.format(java=real / "bin" / "java")
+    spark = _package("pyspark").resolve()  # as Spark does
+    text = _WRAPPER.format(
+        java=quote(str(real / "bin" / "java")),
+        settings=quote(str(spark / "conf")),
+        jars=quote(str(spark / "jars")),
+        archive=quote(str(archive)),
+        mapping=join(class_archives.mapping(archive)),
+    )
     if not wrapper.is_file() or wrapper.read_text() != text or not os.access(wrapper, os.X_OK):
         made = wrapper.with_name(f"java.{os.getpid()}")
         made.write_text(text)

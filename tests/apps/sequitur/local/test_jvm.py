@@ -18,8 +18,7 @@ def test_the_wrapped_java_starts_in_spite_of_sparks_missing_module(tmp_path: Pat
 
 
 def test_the_wrapper_passes_all_other_arguments_on(tmp_path: Path) -> None:
-    home = jvm.wrap(tmp_path)
-    java = home / "bin" / "java"
+    java = jvm.wrap(tmp_path, tmp_path / "no archive") / "bin" / "java"
     java.write_text(java.read_text().replace(str(jvm.java()), "printf") + "\n")
     command = [str(java), "[%s]", "a b", "--add-modules=jdk.incubator.vector", "", "*"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
