@@ -76,11 +76,11 @@ async def test_each_session_of_foreign_producers_is_a_unit_if_kafka_knows_it(
         foreign(there, enable_idempotence=True) as first,
         foreign(there, enable_idempotence=True) as second,
         foreign(there) as unknown,
-        there.consumer(mode="auto") as consumer,
     ):
         for producer in (first, second, first, unknown):
             await producer.send_and_wait(there.name, b"1", headers=HEADERS)
-        async with there.server(naming=naming):
+        # A consumer that ends after its server waits for its lease.
+        async with there.server(naming=naming), there.consumer(mode="auto") as consumer:
             found = [(await received(consumer)).unit for _ in range(4)]
     assert found[0] == found[2] != found[1]
     assert found[3] is None

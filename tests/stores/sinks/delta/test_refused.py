@@ -1,8 +1,11 @@
 """What breaks the rules of a Delta table that was made by hand is dead, and the rest goes on."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from stores.sinks import Batch, OutputRecord, Position, StoreError
 from stores.sinks.contract import ORDERS, TOPIC, upsert, value
@@ -28,16 +31,24 @@ def anew(sequence: int, must: int) -> OutputRecord:
     return TOPIC, 0, 0, value("a", sequence, *rows)
 
 
+@pytest.fixture(scope="module")
+def ruled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with tables that have rules, to be copied: it takes seconds to make."""
+    folder = tmp_path_factory.mktemp("ruled")
+    for name, columns in (("ruled", COLUMNS), ("counts", "n INT")):
+        spark.sql(
+            f"CREATE TABLE delta.`{folder}/{name}` "
+            f"(id BIGINT COMMENT 'primary key 1', {columns}) USING delta"
+        )
+    few = "CONSTRAINT few CHECK (must IS NULL OR must < 10)"
+    spark.sql(f"ALTER TABLE delta.`{folder}/ruled` ADD {few}")
+    return folder
+
+
 class RuledStore(DeltaStore):
     @pytest.fixture(autouse=True)
-    def _ruled(self, _folder: None) -> None:
-        for name, columns in (("ruled", COLUMNS), ("counts", "n INT")):
-            self.spark.sql(
-                f"CREATE TABLE delta.`{self.folder}/{name}` "
-                f"(id BIGINT COMMENT 'primary key 1', {columns}) USING delta"
-            )
-        few = "CONSTRAINT few CHECK (must IS NULL OR must < 10)"
-        self.spark.sql(f"ALTER TABLE delta.`{self.folder}/ruled` ADD {few}")
+    def _ruled(self, _folder: None, ruled: Path) -> None:
+        shutil.copytree(ruled, self.folder)
 
 
 class TestRefused(RuledStore):
