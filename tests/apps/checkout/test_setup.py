@@ -147,3 +147,12 @@ def test_nothing_is_installed_without_its_hash_being_checked(
     # No isolated build: it would fetch what it builds with, and check nothing.
     assert {"--no-deps", "--no-build-isolation"} <= {*project}
     assert "--no-build-isolation" in fetched[-1]
+
+
+def test_a_set_up_that_cannot_archive_classes_says_so_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(setup, "LOGS", tmp_path)
+    monkeypatch.setattr(setup, "_run", lambda *_: 1)
+    setup._archive_classes()
+    assert "not made, so they start as slowly as ever: see " in capsys.readouterr().out
