@@ -242,7 +242,7 @@ async def test_a_publisher_with_nothing_to_do_keeps_its_lease(
     one = publisher(engine, store, MemoryOutbound())
     await one.step()
     with engine.begin() as connection:
-        connection.execute(update(LEASES).values(until=0))
+        connection.execute(update(LEASES).values(until=1))  # over
     assert one._owner is not None
     one._owner._renewed -= 5
     await one.step()
@@ -460,7 +460,7 @@ async def test_who_works_for_longer_than_the_lease_keeps_it(
             break
         await asyncio.sleep(0.01)
     with engine.begin() as connection:
-        connection.execute(update(LEASES).values(until=0))
+        connection.execute(update(LEASES).values(until=1))  # over
     renewed = 0
     for _ in range(6000):
         await asyncio.sleep(0.02)
