@@ -113,6 +113,24 @@ def _events(asked: _Asked) -> type[Event]:
     return type("Event", (Event,), {"__slots__": (), "content": property(content)})
 
 
+class _MadeAnew:
+    """What `in_short` made; in another process that is made anew, since a class made at run time
+    loses its slots on the way."""
+
+    __slots__ = ("_made_of", "_several")
+
+    def __init__(self, several: Several, made_of: tuple[Any, ...]) -> None:
+        self._several, self._made_of = several, made_of
+
+    def __call__(
+        self, messages: Iterator[Message], start: int, now: int, append: Callable[[Event], None]
+    ) -> Message | None:
+        return self._several(messages, start, now, append)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return in_short, self._made_of
+
+
 def in_short(
     whole: Several,
     json: ShortJson,
@@ -175,4 +193,4 @@ def in_short(
             return None
         return whole(chain((message,), messages), start, now, append)
 
-    return several
+    return _MadeAnew(several, (whole, json, stream_of, ids, keyed, kinds, times, number))

@@ -1,5 +1,7 @@
 """Bodies of which only some fields are read are events as those that are read whole."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -180,6 +182,21 @@ def test_it_travels_to_other_processes() -> None:
     assert there.several(iter([Record("in", 0, 0, None, body)]), 0, 1, found.append) is None
     assert (found[0].sequence, read_content(found[0]), found[0].content["more"]) == (1, None, 2)
     assert there(Record("in", 0, 0, None, ENDLESS % 3))[1] == 3
+
+
+def test_it_works_in_a_process_that_it_was_sent_to() -> None:
+    # The same process would find its classes as they were.
+    program = """if True:
+        import pickle, sys
+        from topology.model.event import Record, read_content
+        inspect, found = pickle.load(sys.stdin.buffer), []
+        body = b'{"stream": "a", "seq": 1, "more": 2}'
+        assert inspect.several(iter([Record("in", 0, 0, None, body)]), 0, 1, found.append) is None
+        print(found[0].sequence, read_content(found[0]), found[0].content["more"])
+    """
+    sent = cloudpickle.dumps(Inspector("stream", "seq").compile())  # type: ignore[no-untyped-call]
+    done = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True)
+    assert (done.stdout, done.stderr) == (b"1 None 2\n", b"")
 
 
 @pytest.mark.parametrize("name", ['q"', "back\\slash", "é", "a b"])
