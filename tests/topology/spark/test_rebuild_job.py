@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.topology.deliveries import Arrival, records
 from tests.topology.partition import INSPECTOR
 from tests.topology.view_rebuild.rows import ReadStore, rebuilt
-from topology import Event, Record, Topology, Upsert, spill
+from topology import Event, Inspector, Record, Topology, Upsert, spill
 from topology.engine.state.rows import progress_key
 from topology.model.origin_headers import ORIGIN, origin
 from topology.spark import history, output_hashes, rebuild
@@ -137,6 +137,21 @@ def test_streams_that_write_nothing_have_a_record_where_every_stream_has(
     ours = said_in(tmp_path / "slices")
     assert sorted((r.stream, r.value) for r in ours) == sorted((r.stream, r.value) for r in pure)
     assert [orjson.loads(r.value)["changes"] for r in ours] == [[] for _ in STREAMS]
+
+
+def test_events_of_a_keyed_source_are_read_in_short_by_tasks_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topology, found = Topology("shop"), messages()
+    inspector = Inspector("stream", "sequence")
+    orders = topology.source("orders", inspector=inspector, keyed=True, partitions=1)
+    topology.view("board", of=orders, handler=count, full=spill())
+    raw = rebuild.inspected(frame(spark, found), topology, "orders")
+    rebuild.run(cogroup(spark, topology, raw), job(topology, tmp_path / "slices"))
+    pure, _ = rebuilt(topology, found, {"board": STATE["board"]})
+    ours = said_in(tmp_path / "slices")
+    assert len(pure) == len(STREAMS)
+    assert sorted((r.stream, r.value) for r in ours) == sorted((r.stream, r.value) for r in pure)
 
 
 def test_a_by_stream_topic_and_what_each_stream_said(spark: SparkSession, tmp_path: Path) -> None:
