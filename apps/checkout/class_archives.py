@@ -21,7 +21,8 @@ from sequitur.local.broker import Broker
 from sequitur.spark.session import spark_session
 
 _QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-_SECONDS = 120
+_SECONDS = 300
+"""For each thing that is waited for: a JVM that writes an archive takes long to end."""
 
 
 def main() -> int:
@@ -56,7 +57,7 @@ def _broker(folder: Path, writing: list[str]) -> None:
     broker_config.JVM_OPTIONS += (*_QUICK, *writing)
     with broker:
         print("a broker loads its classes", flush=True)
-        kafka: dict[str, Any] = {"bootstrap.servers": broker.address}
+        kafka: dict[str, Any] = {"bootstrap.servers": broker.address, "log_level": 0}
         admin = AdminClient(kafka)
         admin.create_topics([NewTopic("events", 1)])["events"].result(_SECONDS)
         producer = Producer({**kafka, "transactional.id": "archives"})
@@ -70,6 +71,7 @@ def _broker(folder: Path, writing: list[str]) -> None:
         consumer.consume(1, _SECONDS)
         consumer.commit(asynchronous=False)
         consumer.close()
+        broker.stop(_SECONDS)
 
 
 def _spark(folder: Path, writing: list[str]) -> None:

@@ -28,6 +28,7 @@ _INPUTS = (
     "constraints.txt",
     "constraints-build.txt",
     "apps/sequitur/local/jars.sha256",
+    "apps/checkout/class_archives.py",
 )
 # pip takes nothing whose hash is not in these files. What packages that come as source, and the
 # project itself, are built with is there before them, since isolated builds would check no hashes.
@@ -178,11 +179,13 @@ def _install_java_parts() -> None:
 
 
 def _archive_classes() -> None:
-    """Without them all works as well, and JVMs take twice as long to start."""
+    """Without them all works as well, and JVMs take almost twice the CPU to start."""
     log = _log("classes")
-    with step("[7/7] What Java loads, so that Spark and the broker start in half the time", log):
+    title = "Classes for Java, with which Spark and the broker start sooner (about half a minute)"
+    with step(f"[7/7] {title}", log):
         if _run([str(_PYTHON), "-m", "checkout.class_archives"], log):
-            say(f"      not made, so they start as slowly as ever: see {log}")
+            say(f"      not made, so they start later: {log} says why; {_STAMP} deleted,")
+            say("      the next set-up tries again")
 
 
 def _log(name: str) -> Path:

@@ -26,6 +26,16 @@ def test_a_broker_maps_its_classes() -> None:
     assert (done.returncode, done.stdout) == (0, b""), done.stdout
 
 
+def test_settings_that_somebody_made_stay_on_spark_s_class_path(tmp_path: Path) -> None:
+    java = jvm.wrap(tmp_path, tmp_path / "no archive") / "bin" / "java"
+    settings = str(SPARK.parent / "conf")
+    text = java.read_text().replace(str(jvm.java()), "echo")
+    for there in (False, True):
+        java.write_text(text.replace(f"-e {settings}", f"-e {tmp_path if there else '/no'}"))
+        done = subprocess.run([str(java), CLASS_PATHS[1]], capture_output=True, text=True)
+        assert done.stdout == f"{CLASS_PATHS[there]}\n"
+
+
 @pytest.mark.parametrize("content", ["", "half", None])
 def test_one_that_does_not_fit_is_passed_over_in_silence(
     content: str | None, tmp_path: Path

@@ -155,4 +155,4 @@ def test_a_set_up_that_cannot_archive_classes_says_so_and_goes_on(
     monkeypatch.setattr(setup, "LOGS", tmp_path)
     monkeypatch.setattr(setup, "_run", lambda *_: 1)
     setup._archive_classes()
-    assert "not made, so they start as slowly as ever: see " in capsys.readouterr().out
+    assert "not made, so they start later: " in capsys.readouterr().out
