@@ -114,16 +114,19 @@ class ContiguousRun(Run):
             return False
         if sequence // ring.step % ring.size in ring.slots:
             return False
-        stream = event.stream
+        stream, result = event.stream, self.result
         if stream not in self.own:
-            progress = self.writable(stream, progress)
-            ring = progress.ring
-            self.result.changed[stream] = progress
+            # As `writable` does.
+            self.own.add(stream)
+            result.before[stream] = last, None
+            result.changed[stream] = progress
         if event.arrived > self.timers.clock:
             self.timers.clock = event.arrived
         if ahead > ordering.step:
-            ring.put(event)  # type: ignore[union-attr]
-            self.result.buffered.append(event)
+            # As `put` does.
+            ring.slots[sequence // ring.step % ring.size] = event
+            ring.bytes += EVENT + 2 * len(event.message.value or b"")
+            result.buffered.append(event)
             return True
         since = progress.since
         progress.last, progress.retry = sequence, None

@@ -12,6 +12,7 @@ as what is decoded late takes its memory then.
 
 import gc
 from collections import deque
+from collections.abc import Mapping
 from itertools import islice, takewhile
 from sys import getrefcount, getsizeof
 from types import FunctionType, ModuleType
@@ -148,19 +149,26 @@ class Budget:
         """Whether there is no room for more."""
         return self.left <= 0
 
-    def note(self, holder: Unloads, stream: str, size: int) -> None:
-        """A stream's waiting events take `size` bytes of memory now; 0 if none are there."""
-        at = ref(holder), stream
-        before = self._held.pop(at, 0)
-        if self._leaving:
-            before += self._leaving.get(at[0], _NONE).pop(stream, 0)
-        self.used += size - before
-        if size:
-            self._held[at] = size
-            if size > before:
-                self._grown += size - before
-                if self._grown >= self._portion:
-                    self._mark(at, size - before, size)
+    def note(self, holder: Unloads, sizes: Mapping[str, int]) -> None:
+        """The waiting events of streams take so many bytes of memory now; 0 where none are there.
+
+        Streams may be in several calls, and are as the last one says.
+        """
+        of, held, leaving = ref(holder), self._held, self._leaving
+        known, used = held.pop, self.used
+        for stream, size in sizes.items():
+            at = of, stream
+            before = known(at, 0)
+            if leaving:
+                before += leaving.get(of, _NONE).pop(stream, 0)
+            used += size - before
+            if size:
+                held[at] = size
+                if size > before:
+                    self._grown += size - before
+                    if self._grown >= self._portion:
+                        self._mark(at, size - before, size)
+        self.used = used
 
     def keep(self) -> None:
         """Unload streams until the budget is kept, or is when their rows are written."""

@@ -80,7 +80,7 @@ class Holder(Unloads):
     def take(self, stream: str, event: Event) -> None:
         ring = self.held.setdefault(stream, RingBuffer(1 << 30))
         ring.put(event)
-        self.budget.note(self, stream, ring.bytes)
+        self.budget.note(self, {stream: ring.bytes})
 
     def release(self, stream: str, sequence: int | None = None) -> None:
         ring = self.held[stream]
@@ -88,7 +88,7 @@ class Holder(Unloads):
             ring.pop(sequence)
         if sequence is None or not ring:
             del self.held[stream]
-        self.budget.note(self, stream, ring.bytes if stream in self.held else 0)
+        self.budget.note(self, {stream: ring.bytes if stream in self.held else 0})
 
     @property
     def taken(self) -> int:

@@ -6,18 +6,20 @@ of which stream. With that `engine/wait_notes.py` reads them again; what is at o
 buffer only as `last` passes it; see `may_wait_in_memory`. What waits longer gets its row.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from topology.declaration.view import View
 from topology.engine.state.rows import buffer_key, encode_message, encode_note, mark_of, note_key
-from topology.model.event import Event, Message
+from topology.model.event import Event, Message, Record
 from topology.model.partition_table import Row
 
 SAMPLE = 64
 """Of so many events that come one is measured."""
 NOTE_BYTES = 100_000
 """About how large the row of a note may be."""
+
+_NO_RECORD = Record("", 0, 0, None, None)
 
 Waits = dict[Event, bool]
 """The very events, in order; what is said of each has no meaning."""
@@ -48,15 +50,17 @@ class ShortWaits:
     """
 
     __slots__ = (
-        "_at", "_bytes", "_ending", "_events", "_fresh", "_inputs", "_limits", "_notes", "_now",
-        "_previous", "_previous_notes", "_recent", "_records", "_turned", "end_now",
+        "_at", "_bytes", "_ending", "_events", "_fresh", "_fresh_records", "_inputs", "_limits",
+        "_notes", "_now", "_previous", "_previous_notes", "_recent", "_records", "_turned",
+        "end_now",
     )  # fmt: skip
 
     def __init__(self, limits: WaitLimits) -> None:
         self._limits = limits
         self._recent: Waits = {}
         self._previous: Waits = {}
-        self._fresh: list[tuple[Message, Event]] = []
+        self._fresh: list[Event] = []
+        self._fresh_records: list[Message] = []
         self._ending: Waits = {}
         self._notes: list[bytes] = []
         self._previous_notes: list[bytes] = []
@@ -104,20 +108,28 @@ class ShortWaits:
         """The batch in hand is done with: until the next one comes, its events take no memory."""
         self._events, self._inputs = (), None
 
-    def add(self, events: Iterable[Event]) -> list[Event]:
+    def add(self, events: Collection[Event]) -> list[Event]:
         """Let events of the batch in hand wait without rows; returns those that are to have one."""
-        inputs, fresh, rows = self._records_of_events(), self._fresh, list[Event]()
-        oldest = self._now - (self._limits.age or 0)
-        recent = self._recent
-        for event in events:
-            record = event.message if inputs is None else inputs.get(id(event))
-            if record is None or (record.timestamp < oldest and self._limits.age is not None):
-                rows.append(event)
-                continue
-            if not (recent or self._previous or self._notes or self._previous_notes):
-                self._turned, self._records, self._bytes = self._now, 0, 0
-            recent[event] = True
-            fresh.append((record, event))
+        inputs, age = self._records_of_events(), self._limits.age
+        oldest = -1 if age is None else self._now - age
+        records = [
+            event.message if inputs is None else inputs.get(id(event), _NO_RECORD)
+            for event in events
+        ]
+        rows = [
+            event
+            for event, record in zip(events, records, strict=True)
+            if record.timestamp < oldest or record is _NO_RECORD
+        ]
+        if rows:
+            have = set(rows)
+            events = [event for event in events if event not in have]
+            records = [event.message if inputs is None else inputs[id(event)] for event in events]
+        if events and not (self or self._notes or self._previous_notes):
+            self._turned, self._records, self._bytes = self._now, 0, 0
+        self._recent |= dict.fromkeys(events, True)
+        self._fresh += events
+        self._fresh_records += records
         return rows
 
     def _records_of_events(self) -> dict[int, Message] | None:
@@ -155,11 +167,12 @@ class ShortWaits:
             found += _gone(self._previous_notes + self._notes)
             self._previous, self._recent, self.end_now = {}, {}, False
             self._ending = {}
-            self._previous_notes, self._notes, self._fresh = [], [], []
+            self._previous_notes, self._notes = [], []
+            self._fresh, self._fresh_records = [], []
             return found
-        found = list(_notes(self._fresh))
+        found = list(_notes(self._fresh, self._fresh_records))
         self._notes += [key for key, _ in found]
-        self._fresh = []
+        self._fresh, self._fresh_records = [], []
         ending, self._ending = self._ending, {}
         found += rows_of(self._taken(ending))
         if (
@@ -188,19 +201,21 @@ def _gone(notes: Iterable[bytes]) -> list[Row]:
     return [(key, None) for key in notes]
 
 
-def _notes(waits: Iterable[tuple[Message, Event]]) -> Iterator[Row]:
-    """The notes of events that began to wait, each row below about NOTE_BYTES."""
-    part: list[tuple[int, int, int, str, int]] = []
-    arrived, size = 0, 0
-    for record, event in waits:
-        if size >= NOTE_BYTES:
-            yield note_key(part[0][0]), encode_note(arrived, part)
-            part, size = [], 0
-        arrived, stream = event.arrived, event.stream
-        part.append((record.offset, record.timestamp, mark_of(record), stream, event.sequence))
-        size += 70 + 4 * len(stream)
-    if part:
-        yield note_key(part[0][0]), encode_note(arrived, part)
+def _notes(events: Sequence[Event], records: Sequence[Message]) -> Iterator[Row]:
+    """The notes of events that began to wait, each row below about NOTE_BYTES.
+
+    records: of the input, of these events.
+    """
+    if not events:
+        return
+    size = 70 + 4 * max(len(event.stream) for event in events)
+    most = max(1, NOTE_BYTES // size)
+    for at in range(0, len(events), most):
+        part = [
+            (record.offset, record.timestamp, mark_of(record), event.stream, event.sequence)
+            for record, event in zip(records[at : at + most], events[at : at + most], strict=True)
+        ]
+        yield note_key(part[0][0]), encode_note(events[at].arrived, part)
 
 
 def may_wait_in_memory(view: View) -> bool:

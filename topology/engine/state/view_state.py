@@ -274,32 +274,31 @@ class ViewState(Unloads):
         self._recent_states.update(states)
         self._recent.update(changed)
         rows: list[Row] = []
+        sizes: dict[str, int] = {}
         for stream, progress in changed.items():
             if isinstance(progress, int):
                 if stream in waiting:
-                    self._waits_no_longer(stream)
+                    del waiting[stream]
+                    sizes[stream] = 0
                 row = b"%d" % progress
             else:
                 row, ring = encode_progress(progress, None), progress.ring
                 if progress.spilled or (ring is not None and ring.slots):
                     waiting[stream] = progress
-                    if budget is not None:
-                        budget.note(self, stream, 0 if ring is None else ring.bytes)
+                    sizes[stream] = 0 if ring is None else ring.bytes
                     # That more of its events wait is not in its row.
                     before, progress.row = progress.row, row
                     if before == row and stream not in states:
                         continue
                 elif stream in waiting:
-                    self._waits_no_longer(stream)
+                    del waiting[stream]
+                    sizes[stream] = 0
             if stateful:
                 row = encode_progress(progress, self.stream_state(stream))
             rows.append((b"p" + stream.encode(), row))
+        if budget is not None:
+            budget.note(self, sizes)
         return rows
-
-    def _waits_no_longer(self, stream: str) -> None:
-        del self.waiting[stream]
-        if self.budget is not None:
-            self.budget.note(self, stream, 0)
 
     def buffer_rows(self, result: Step, *, as_rows: bool = False) -> list[Row]:
         """The rows of events that wait from now on, and of those that wait no longer.
@@ -321,7 +320,7 @@ class ViewState(Unloads):
         return delete_rows(gone) + rows_of(new)
 
     def _wait_in_memory(
-        self, new: Iterable[Event], changed: dict[str, int | Progress], short: ShortWaits
+        self, new: Collection[Event], changed: dict[str, int | Progress], short: ShortWaits
     ) -> list[Event]:
         """Let events that begin to wait do so without a row; returns those that are to have one."""
         # What is beyond its ring has a row in any case.
@@ -346,7 +345,8 @@ class ViewState(Unloads):
 
     def _note(self, stream: str, progress: Progress) -> None:
         if self.budget is not None:
-            self.budget.note(self, stream, 0 if progress.ring is None else progress.ring.bytes)
+            size = 0 if progress.ring is None else progress.ring.bytes
+            self.budget.note(self, {stream: size})
 
     def release(self, stream: str, *, anew: bool = False) -> bool:
         """Let a suspended stream go on in the next step. Returns whether it was suspended.
@@ -406,7 +406,7 @@ class ViewState(Unloads):
         self._recent_states[stream] = None
         self.waiting.pop(stream, None)
         if self.budget is not None:
-            self.budget.note(self, stream, 0)
+            self.budget.note(self, {stream: 0})
         self.timers.discard(stream)
         self.retries.discard(stream)
         self.parked.pop(stream, None)

@@ -28,6 +28,7 @@ from topology.faust.worker.refusals import Refusals
 from topology.faust.worker.router_process import RouterProcess
 from topology.faust.worker.tables import ASKED, Tables
 from topology.faust.worker.writer import AcknowledgedWriter, TransactionalWriter, Writer
+from topology.model.collector import KnownObjects
 from topology.model.event import Event
 from topology.ordered_commit import OrderedCommit
 
@@ -69,6 +70,7 @@ class WorkerContext:
         losses: Partition → see `LentConnections.losses`; also of earlier runs of the partition.
         routers: Stage → what agrees with other workers on its rules, where they change.
         databases: Name → the URL of a database that views with workers declare.
+        known: Of partitions, the objects that wait in memory.
         kept: Topic → when that was asked, and whether what was read of it is there for a while yet.
         timings: Is told how long things take, where somebody asks for metrics.
     """
@@ -96,6 +98,7 @@ class WorkerContext:
     alignments: dict[str, Alignment] = field(default_factory=dict)
     group_readings: dict[str, GroupReading] = field(default_factory=dict)
     databases: dict[str, str] = field(default_factory=dict)
+    known: KnownObjects = field(default_factory=KnownObjects)
     kept: dict[str, tuple[float, WaitLimits | None]] = field(default_factory=dict)
     timings: Timings | None = None
     routers: dict[str, RouterProcess] = field(default_factory=dict)

@@ -79,6 +79,8 @@ class Runner:
         """Called between steps; true ends the runner: another one goes on with its view."""
         self.took: Callable[[float], None] = lambda seconds: None
         """Is told of each commit's time."""
+        self.after_commit: Callable[[], None] = lambda: None
+        """Called behind each commit."""
         self.task: asyncio.Task[None] | None = None
         self._left = False
         """Whether its view is another runner's by now."""
@@ -124,6 +126,7 @@ class Runner:
         for report in unit.reports:
             # A report is made of lines; nothing else in it may tell a terminal what to do.
             logger.warning("%s", "\n".join(printable(each, 4000) for each in report.split("\n")))
+        self.after_commit()
         # One breath per step, so that no partition starves the others or the heartbeat.
         await asyncio.sleep(0)
 

@@ -47,6 +47,9 @@ from topology.sequencer.memory_budget import Budget
 
 logger = get_logger(__name__)
 
+OBJECT = 200
+"""Bytes of what waits for each object in it that the collector looks at, about."""
+
 OnHalted = Callable[[PartitionView], None]
 
 
@@ -104,6 +107,14 @@ class StreamPartition(Partition):
             await asyncio.gather(*(wait_for_stop(writer.stop()) for writer in writers))
             raise
         return runners
+
+    def run(self, runner: Runner) -> None:
+        runner.after_commit = self._note_known
+        super().run(runner)
+
+    def _note_known(self) -> None:
+        used = 0 if self.budget is None else self.budget.used
+        self._context.known.note(self.source, used // OBJECT)
 
     def _writer(self, view: str = "") -> Writer:
         return self._context.writer(self.source, view, atomic=self._atomic)
@@ -270,6 +281,7 @@ class StreamPartition(Partition):
         # Whoever opens it next starts a view that leaves the others by itself, from its row.
         await end_tasks(*self._leaving)
         await super()._close(grace)
+        self._context.known.note(self.source, 0)
         await asyncio.gather(*(view.rebuilds.stop() for view in self._open.values()))
 
     async def stop(self, grace: float) -> None:
