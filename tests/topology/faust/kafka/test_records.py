@@ -1,5 +1,6 @@
 """Records off the wire: a header name that is not UTF-8 damages its own record only."""
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -68,6 +69,34 @@ def test_a_consumer_may_begin_behind_or_at_the_record() -> None:
     raw = batch([TORN, b"name", TORN, b"name"])
     assert [record.offset for record in fetched(raw, 1)] == [1, 2, 3]
     assert [record.offset for record in fetched(raw, 3)] == [3]
+
+
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    takes=st.lists(st.one_of(st.none(), st.integers(1, 7)), min_size=1),
+    offset=st.integers(0, 8),
+    torn=st.booleans(),
+)
+def test_however_many_are_taken_at_a_time_the_position_is_behind_the_last(
+    sizes: list[int], takes: list[int | None], offset: int, torn: bool
+) -> None:
+    raw, total = b"", 0
+    for size in sizes:
+        raw += batch([TORN if torn else b"name"] * size, first=total)
+        total += size
+    offset %= sizes[0]  # a broker sends no batch that is all before it
+    made = fetcher.PartitionRecords(
+        ORDERS, fetcher.MemoryRecords(raw), None, offset, records.raw, None, False, 1
+    )
+    found: list[Any] = []
+    for most in cycle(takes):
+        found += (part := made.take(most))
+        assert most is None or len(part) <= most
+        if made.ended:
+            break
+        assert made.next_fetch_offset == found[-1].offset + 1
+    assert [record.offset for record in found] == list(range(offset, total))
+    assert made.next_fetch_offset == total
 
 
 def test_other_consumers_get_records_of_their_own_kind() -> None:
