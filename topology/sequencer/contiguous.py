@@ -45,41 +45,45 @@ class ContiguousRun(Run):
         if ordering.opens or ordering.closes:
             super().place_all(events)
             return
-        changed, ready = self.result.changed, self.result.ready.append
+        result, own = self.result, self.own
+        changed, ready, before = result.changed, result.ready.append, result.before
         seen, progress_of, add = changed.get, self.state.progress, ordering.step
-        buffered, jump, timers = self.result.buffered.append, ordering.jump, self.timers
+        buffered, jump, timers = result.buffered.append, ordering.jump, self.timers
         for event in events:
             stream, sequence = event.stream, event.sequence
             progress = seen(stream)
             if progress is None:
                 progress = progress_of(stream)
-                if progress.__class__ is not int:
-                    if not self.in_ring(event, progress):  # type: ignore[arg-type]
-                        self.place(event, progress)
-                    continue
             if isinstance(progress, int):
                 if sequence == progress + add:
                     changed[stream] = sequence
                     ready(event)
                 elif sequence <= progress:
-                    self.result.duplicates += 1
+                    result.duplicates += 1
                 elif not self.begins_to_wait(event, progress):
                     self.place(event, progress)
                 continue
-            # What this step has changed is its own. Most that come now wait like others.
-            ring, ahead = progress.ring, sequence - progress.last
+            # Most that come now wait like others of their stream.
+            ring, last = progress.ring, progress.last
+            ahead = sequence - last
             if (
                 add < ahead <= jump and ring is not None and ahead <= ring.size * add
                 and ring.slots and (slot := sequence // add % ring.size) not in ring.slots
                 and not (progress.spilled or progress.held or progress.rebuild)
                 and progress.closed is None
             ):  # fmt: skip
+                if stream not in own:
+                    # As `writable` does.
+                    own.add(stream)
+                    before[stream] = last, None
+                    changed[stream] = progress
+                # As `put` does.
                 ring.slots[slot] = event
                 ring.bytes += EVENT + 2 * len(event.message.value or b"")
                 buffered(event)
                 if event.arrived > timers.clock:
                     timers.clock = event.arrived
-            elif not self.in_ring(event, progress):
+            elif not self.ends_wait(event, progress):
                 self.place(event, progress)
 
     def begins_to_wait(self, event: Event, last: int) -> bool:
@@ -100,39 +104,25 @@ class ContiguousRun(Run):
         self.result.changed[stream] = progress
         return True
 
-    def in_ring(self, event: Event, progress: Progress) -> bool:
-        """Let an event wait in its ring, or end what its ring's events wait for, as `place` does;
+    def ends_wait(self, event: Event, progress: Progress) -> bool:
+        """Let the next event of a stream end what those in its ring wait for, as `place` does;
         False where there is more to it than that."""
-        ring, sequence, last = progress.ring, event.sequence, progress.last
+        ring, sequence, last, ordering = progress.ring, event.sequence, progress.last, self.ordering
         if (
             ring is None or not ring.slots or progress.spilled
             or progress.held or progress.rebuild or progress.closed is not None
+            or sequence - last != ordering.step or sequence // ring.step % ring.size in ring.slots
         ):  # fmt: skip
             return False
-        ordering, ahead = self.ordering, sequence - last
-        if not 0 < ahead <= ring.size * ring.step or ahead > ordering.jump:
-            return False
-        if sequence // ring.step % ring.size in ring.slots:
-            return False
         stream, result = event.stream, self.result
-        if stream not in self.own:
-            # As `writable` does.
-            self.own.add(stream)
-            result.before[stream] = last, None
-            result.changed[stream] = progress
+        progress = self.writable(stream, progress)
         if event.arrived > self.timers.clock:
             self.timers.clock = event.arrived
-        if ahead > ordering.step:
-            # As `put` does.
-            ring.slots[sequence // ring.step % ring.size] = event
-            ring.bytes += EVENT + 2 * len(event.message.value or b"")
-            result.buffered.append(event)
-            return True
         since = progress.since
         progress.last, progress.retry = sequence, None
-        self.result.ready.append(event)
+        result.ready.append(event)
         if self.drain(stream, progress) and ordering.learn:
-            self.result.filled.append(max(0, event.arrived - since))
+            result.filled.append(max(0, event.arrived - since))
         self.keep(stream, progress)
         return True
 

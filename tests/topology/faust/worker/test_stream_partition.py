@@ -1,6 +1,7 @@
 """How a partition starts: who is fenced off, and which views read together."""
 
 import asyncio
+import gc
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,8 @@ from topology.engine.intake import IntakeCounts
 from topology.engine.state.positions import Positions, encode_positions
 from topology.engine.state.rows import COUNTS, POSITIONS
 from topology.faust.kafka.offsets import Committed
-from topology.faust.worker.stream_partition import StreamPartition
+from topology.faust.worker.stream_partition import OBJECT, StreamPartition
+from topology.model.collector import COLLECTOR, KnownObjects
 from topology.model.counts import Counts, encode_counts, left_behind
 
 PLACE = TopicPartition("in", 0)
@@ -96,13 +98,14 @@ def partition(told: list[str], row: Positions, written: Positions | None = None)
         barriers=SimpleNamespace(end=None),
         tables=SimpleNamespace(restore=restore),
         offsets=SimpleNamespace(committed=committed),
-        shared_reader=SimpleNamespace(first=first),
+        shared_reader=SimpleNamespace(first=first, pause=lambda partition: None),
         side_reader=SimpleNamespace(seek=lambda partition, offset: None),
         views={name: SimpleNamespace(do=do) for name in tables},
         reader=reader,
         refusals=lambda place: None,
         limits=limits,
         writer=lambda place, view="", atomic=False: FakeWriter(view, told),
+        known=KnownObjects(),
     )
 
     async def crash(error: BaseException) -> None:
@@ -195,3 +198,19 @@ async def test_a_partition_that_cannot_start_again_stops_the_worker(
     held.failed(ConnectionError("the broker blinks"))
     async with asyncio.timeout(10):
         assert await crashed is error
+
+
+async def test_the_collector_knows_what_waits_and_forgets_it_with_the_partition() -> None:
+    before = gc.get_threshold()
+    held = partition([], Positions())
+    (main,) = await held.open()
+    held.run(main)
+    try:
+        assert held.budget is not None
+        held.budget.used = 1000 * OBJECT
+        main.after_commit()
+        assert gc.get_threshold()[0] == COLLECTOR[0] + 1000
+        await held._close(0)
+        assert gc.get_threshold()[0] == COLLECTOR[0]
+    finally:
+        gc.set_threshold(*before)

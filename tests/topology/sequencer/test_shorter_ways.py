@@ -1,4 +1,4 @@
-"""What merely waits is placed by a shorter way, which comes to what the long one comes to."""
+"""What waits, or is next, is placed by a shorter way, which comes to what the long one does."""
 
 from typing import Any
 from unittest.mock import patch
@@ -12,6 +12,7 @@ from topology import Record
 from topology.model.event import Event
 from topology.sequencer.contiguous import ContiguousOrdering, ContiguousRun
 from topology.sequencer.progress import Progress
+from topology.sequencer.run import Run
 from topology.sequencer.sequencer import Step, step
 from topology.sequencer.timers import Timers
 
@@ -68,7 +69,7 @@ def test_the_shorter_way_comes_to_what_the_long_one_comes_to(
                 if n - (p if isinstance(p := state.progress(stream), int) else p.last)
                 <= ordering.size
             ]
-            with patch.object(ContiguousRun, "in_ring", (lambda *_: False) if at else _short):
+            with patch.object(ContiguousRun, "place_all", Run.place_all if at else _SHORT):
                 result = step(ordering, state, timers, events, now=now, resume=unfinished)
             unfinished[:] = result.unfinished
             state.streams |= result.changed
@@ -76,7 +77,7 @@ def test_the_shorter_way_comes_to_what_the_long_one_comes_to(
         assert found[0] == found[1]
 
 
-_short = ContiguousRun.in_ring
+_SHORT = ContiguousRun.place_all
 
 
 def test_what_waits_is_not_copied_for_what_comes() -> None:
