@@ -23,12 +23,16 @@ class KnownObjects:
 
     It looks when many more objects were made than were given up. Where many wait for long, that is
     so without any of them being garbage, and each look takes a microsecond for each of them.
+    Thresholds that somebody else has set since `collect_seldom` stay as they are.
     """
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
+        self._thresholds = COLLECTOR
 
     def note(self, of: Hashable, objects: int) -> None:
         """So many are in use for `of`; the collector looks when as many more have been made."""
         self._known[of] = objects
-        gc.set_threshold(COLLECTOR[0] + sum(self._known.values()), *COLLECTOR[1:])
+        if gc.get_threshold() == self._thresholds:
+            self._thresholds = COLLECTOR[0] + sum(self._known.values()), *COLLECTOR[1:]
+            gc.set_threshold(*self._thresholds)

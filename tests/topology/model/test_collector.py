@@ -19,6 +19,7 @@ class Knot:
 @pytest.fixture(autouse=True)
 def thresholds() -> Iterator[None]:
     before = gc.get_threshold()
+    gc.set_threshold(*COLLECTOR)
     yield
     gc.set_threshold(*before)
 
@@ -41,3 +42,11 @@ def test_garbage_is_found_when_more_was_made_than_is_known() -> None:
     assert lost() is not None
     made += [[] for _ in range(20_000)]
     assert lost() is None
+
+
+def test_thresholds_that_somebody_else_has_set_stay() -> None:
+    known = KnownObjects()
+    known.note("a partition", 500)
+    gc.set_threshold(700, 10, 10)
+    known.note("a partition", 0)
+    assert gc.get_threshold() == (700, 10, 10)

@@ -268,9 +268,8 @@ class Note(NamedTuple):
 def mark_of(message: Any) -> int:
     """What a record is known again by, if it is read again: a checksum of all that is in it."""
     found = crc32(message.value or b"", crc32(message.key or b""))
-    if headers := message.headers:
-        for _, value in headers:
-            found = crc32(value or b"", found)
+    for _, value in message.headers:
+        found = crc32(value or b"", found)
     return found
 
 

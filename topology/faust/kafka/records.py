@@ -94,7 +94,11 @@ class EngineRecords(TolerantRecords):
             if part is None:
                 self.ended = True
                 break
-            found = [*found, *part] if found else part
+            if found:
+                # In place: a batch may have a single record, and a response thousands of batches.
+                found += part
+            else:
+                found = part
         self._unpacked, self._rest = self.next_fetch_offset, []
         if most is not None and len(found) > most:
             found, self._rest = found[:most], found[most:]

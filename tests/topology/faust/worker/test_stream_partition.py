@@ -202,6 +202,7 @@ async def test_a_partition_that_cannot_start_again_stops_the_worker(
 
 async def test_the_collector_knows_what_waits_and_forgets_it_with_the_partition() -> None:
     before = gc.get_threshold()
+    gc.set_threshold(*COLLECTOR)
     held = partition([], Positions())
     (main,) = await held.open()
     held.run(main)
