@@ -1,5 +1,6 @@
 """What is measured on: a PostgreSQL server, a broker, and the processes of relay and feed."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,8 +12,6 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from sqlalchemy import Engine
 
 from checkout.postgres import Postgres
@@ -20,6 +19,7 @@ from sequitur.cli.running import TOKEN
 from sequitur.local.broker import Broker
 from sequitur.local.process import spawn
 from stores.db.engines import open_engine
+from stores.kafka_topics import make_topics
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Position
 
@@ -54,12 +54,11 @@ class Stage:
         return self.server.new_database(f"{word}_{self._number}_{uuid4().hex[:8]}")
 
     def topic(self, word: str) -> str:
-        """A new topic."""
+        """A new topic, which the broker lists."""
         self._number += 1
         name = f"{word}-{self._number}-{uuid4().hex[:8]}"
-        admin = AdminClient({"bootstrap.servers": self.broker.address})
-        for made in admin.create_topics([NewTopic(name, PARTITIONS, 1)]).values():
-            made.result(30)
+        kafka = {"bootstrap_servers": self.broker.address}
+        asyncio.run(make_topics(kafka, {name: PARTITIONS}, {}))
         return name
 
     @contextmanager

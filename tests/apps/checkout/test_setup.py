@@ -11,6 +11,12 @@ from checkout import setup
 from sequitur.local.home import ROOT
 
 
+@pytest.fixture(autouse=True)
+def _no_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Who runs the tests may have named one for the set-up.
+    monkeypatch.delenv("PYTHON", raising=False)
+
+
 def test_a_second_set_up_has_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
