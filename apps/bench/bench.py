@@ -26,8 +26,10 @@ from soak.check import read
 PARTITIONS = 4
 FULL = 400_000
 """Events at which the goals are stated; fewer make the rest of the sizes smaller as well."""
-SETTLE = 5.0
+SETTLE = 5
 """Seconds that programs get to become quiet."""
+BUSY = 0.1
+"""CPU seconds a second above which they are not."""
 
 
 class Messages(Hashable, Protocol):
@@ -163,7 +165,12 @@ class Run:
         """
         if members is not None:
             self.until(lambda: self.cluster.members(self.job.group) == members, "no group")
-        time.sleep(SETTLE)
+        before = self.cpu()
+        for _ in range(SETTLE):
+            time.sleep(1.0)
+            used, before = self.cpu() - before, self.cpu()
+            if used < BUSY:
+                break
 
     def until(self, reached: Callable[[], bool], problem: str, seconds: float = 300.0) -> None:
         """Wait for something. Raises TimeoutError with the problem."""

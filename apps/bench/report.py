@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from bench.goals import GOALS, Goal, verdicts
-from bench.results import Figure, Result
+from bench.results import OF_A_TABLE, Figure, Result
 from bench.scenarios.scenario import Column, Scenario
 
 NONE = "–"
@@ -123,12 +123,21 @@ def page(
     for scenario in measured:
         result = results[scenario.name]
         parts += [f"## {scenario.title}", grid(scenario, result, long=True).markdown()]
-        parts += [wrapped(scenario.how), wrapped(f"*{conditions(result)}*")]
+        elsewhere = _elsewhere(result.facts, newest.facts)
+        parts += [wrapped(scenario.how), wrapped(f"*{conditions(result)}{elsewhere}*")]
         if problems := result.problems():
             parts += ["Void samples:", "\n".join(f"- {_one_line(text)}" for text in problems)]
     machine = {k: v for k, v in newest.facts.items() if k not in _OF_A_RUN}
     parts += ["## Where", machine_grid(machine).markdown(), _PEERS if tail is None else tail]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _elsewhere(facts: Mapping[str, str], shown: Mapping[str, str]) -> str:
+    """What is said of a table that was measured on another machine than the one shown."""
+    others = [
+        f"{name} {facts.get(name)}" for name in OF_A_TABLE if facts.get(name) != shown.get(name)
+    ]
+    return f" Another machine: {', '.join(others)}." if others else ""
 
 
 def _one_line(text: str) -> str:
@@ -151,7 +160,7 @@ All do the same job. Events of 5,000 streams arrive on one topic of 4 partitions
 each stream's events once, in sequence, without a gap, and the state has to survive a restart. Every
 output is audited; a wrong output gets no figure."""
 _RATIOS = """\
-Only ratios of medians of one session are comparable: absolute figures depend on the machine,
+Only ratios of medians of one table are comparable: absolute figures depend on the machine,
 and broker, contestant and bench share its cores. Tables show the median (lowest–highest of
 the repeats). A goal is met, or not, where all repeats say so; else it is at the bound."""
 _PEERS = """\

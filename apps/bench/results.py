@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
-_OF_A_PAGE = ("Sequitur", "processor", "cores", "memory", "Python")
+_COMMIT = "Sequitur"
+OF_A_TABLE = (_COMMIT, "processor", "cores", "memory", "Python")
+"""The facts that all samples of a scenario have in common; those of a page have the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 def load(path: Path, facts: Mapping[str, str]) -> dict[str, Result]:
     """The results of earlier runs, by scenario; empty if there are none.
 
-    A page is of one commit and one machine: what others had is measured anew. facts: of both.
+    A page is of one commit: what others had is measured anew. facts: as they are now.
     """
     try:
         kept = json.loads(path.read_text())
@@ -98,7 +100,7 @@ def load(path: Path, facts: Mapping[str, str]) -> dict[str, Result]:
             entry["scenario"], entry["facts"], [Sample(**sample) for sample in entry["samples"]]
         )
         for entry in kept
-        if all(entry["facts"].get(name) == facts.get(name) for name in _OF_A_PAGE)
+        if entry["facts"].get(_COMMIT) == facts.get(_COMMIT)
     }
 
 

@@ -9,7 +9,7 @@ from bench import machine
 from bench.bench import FULL, Bench, sample
 from bench.peers.peer import Peer
 from bench.peers.registry import FLINK, KAFKA_STREAMS, LIMIT, SEQUITUR
-from bench.results import Result, Sample
+from bench.results import OF_A_TABLE, Result, Sample
 from bench.scenarios.scenario import Column, Scenario, in_turn
 from bench.workload import Workload
 
@@ -100,8 +100,8 @@ def run(bench: Bench) -> Iterator[Sample]:
 
 
 def _kept(result: Result | None, events: int) -> list[Sample]:
-    same = result is not None and result.facts["events"] == str(events)
-    if result is None or not same or result.facts["Sequitur"] != machine.checkout():
+    same = {"events": str(events)} | machine.facts()
+    if result is None or any(result.facts[name] != same[name] for name in ("events", *OF_A_TABLE)):
         return []
     return [taken for taken in result.samples if not taken.problem]
 
@@ -111,11 +111,11 @@ def measure(bench: Bench, name: str, contestant: Contestant, work: Workload) -> 
     peer, rest = contestant.peer, iter(work.messages)
     with bench.run("exactly_once") as run:
         bench.cluster.fill(run.job.input, islice(rest, first(bench.events)))
+        for part in range(contestant.parts):
+            shares = {"PART": str(part), "PARTS": str(contestant.parts)}
+            command = [*peer.command(), *contestant.options]
+            run.start(command, f"{peer.name}{part or ''}", **shares, **contestant.settings)
         with bench.cluster.held_back(run.job.input, rest):
-            for part in range(contestant.parts):
-                shares = {"PART": str(part), "PARTS": str(contestant.parts)}
-                command = [*peer.command(), *contestant.options]
-                run.start(command, f"{peer.name}{part or ''}", **shares, **contestant.settings)
             run.until(run.has_output, "no output")
             run.ready(contestant.members)
             before = run.look()

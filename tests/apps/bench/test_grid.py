@@ -16,8 +16,7 @@ def _bench(results: dict[str, Result]) -> Bench:
 
 
 def _result(events: str, *samples: Sample) -> dict[str, Result]:
-    version = machine.facts()["Sequitur"]
-    return {"grid": Result("grid", {"events": events, "Sequitur": version}, list(samples))}
+    return {"grid": Result("grid", {"events": events} | machine.facts(), list(samples))}
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +49,13 @@ def test_figures_of_other_events_are_not_taken_over(measured: list[tuple[str, in
     first, *_ = grid.cells(1000)
     list(grid.run(_bench(_result("999", Sample(first, {"ours": 2.0})))))
     assert len(measured) == 48
+
+
+def test_figures_of_another_machine_are_not_taken_over(measured: list[tuple[str, int]]) -> None:
+    first, *_ = grid.cells(1000)
+    results = _result("1000", Sample(first, {"ours": 2.0}))
+    results["grid"].facts["processor"] = "another"
+    assert len(list(grid.run(_bench(results)))) == len(measured) == 48
 
 
 def test_who_begins_changes_from_repeat_to_repeat(measured: list[tuple[str, int]]) -> None:

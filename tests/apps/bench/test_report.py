@@ -111,3 +111,12 @@ def test_peers_that_are_not_installed_are_named() -> None:
 def test_nothing_measured_is_no_page() -> None:
     with pytest.raises(ValueError, match="nothing was measured"):
         report.page(SCENARIOS.values(), {})
+
+
+def test_a_table_of_another_machine_says_so() -> None:
+    older = measured(1.0)
+    older.facts |= {"date": "2026-01-30", "processor": "another processor"}
+    newer = Result("views", facts(400_000), [Sample("1", {"at_least_once": 1.0})])
+    page = report.page(SCENARIOS.values(), {"throughput": older, "views": newer})
+    assert page.count("Another machine:") == 1
+    assert "Another machine: processor another processor.*" in page.replace("\n", " ")
