@@ -13,13 +13,13 @@ from typing import Any
 import click
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import FILE
+from sequitur.cli.options import FILE, PORT
 from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.local import jars
 from sequitur.local.broker import Broker
 from sequitur.local.home import HOME, LocalError, locked
-from sequitur.local.process import tail
+from sequitur.local.process import command_of, tail
 
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
@@ -35,7 +35,7 @@ def _place(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
-_port = click.option("--port", type=int, default=9092, show_default=True, help="On the loopback.")
+_port = click.option("--port", type=PORT, default=9092, show_default=True, help="On the loopback.")
 
 
 @click.group("broker", cls=Group)
@@ -93,7 +93,12 @@ def runner(data: Path) -> tuple[int, str] | None:
     except (OSError, ValueError):
         return None  # it is starting, or was not started here
     with locked(data / "lock", wait=False) as free:
-        return None if free else (int(pid), address)
+        # What one that was killed wrote stays until the next one listens.
+        return None if free or not _is_runner(pid) else (int(pid), address)
+
+
+def _is_runner(pid: str) -> bool:
+    return pid.isdecimal() and {"broker", "run"} <= set(command_of(int(pid)).split())
 
 
 def _install() -> None:
@@ -144,7 +149,7 @@ def _start(data: Path, port: int) -> int:
             start_new_session=True,
         )
     deadline = time.monotonic() + START_SECONDS
-    while runner(data) is None:
+    while (found := runner(data)) is None:
         if process.poll() is not None:
             print(log.read_text(errors="replace").strip(), file=sys.stderr)
             return CANNOT
@@ -156,7 +161,7 @@ def _start(data: Path, port: int) -> int:
                 f"read {data / 'broker.log'}",
             )
         time.sleep(0.1)
-    print(f"a broker runs at 127.0.0.1:{port}; stop it: sequitur broker stop")
+    print(f"a broker runs at {found[1]}; stop it: sequitur broker stop")
     return DONE
 
 
@@ -182,6 +187,6 @@ def _stop(data: Path) -> int:
 def _status(work: Callable[[], int]) -> int:
     try:
         return work()
-    except LocalError as error:
+    except (LocalError, OSError) as error:
         print(error, file=sys.stderr)
         return CANNOT

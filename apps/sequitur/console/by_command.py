@@ -1,7 +1,7 @@
 """Actions on what runs beside the topology: its own commands carry them out."""
 
 from sequitur.console.actions import Action, Done, told
-from sequitur.console.run_command import Answer, run_command
+from sequitur.console.run_command import run_command
 from sequitur.console.words import Words
 
 
@@ -27,16 +27,18 @@ def by_command(
     """
 
     async def run(_: object, why: str) -> Done:
-        return _done(await run_command(command_of(group, told(words, reason, why))))
+        return await _done(command_of(group, told(words, reason, why)))
 
     async def tried(_: object) -> Done:
         first, *rest = told(words, reason, "a dry run")
-        return _done(await run_command(command_of(group, [first, "--dry-run", *rest])))
+        return await _done(command_of(group, [first, "--dry-run", *rest]))
 
     return Action(
         name, title, words, run, tried if dry_run else None, cost, f"sequitur {group}", reason
     )
 
 
-def _done(answer: Answer) -> Done:
+async def _done(command: list[str]) -> Done:
+    # To take over a site, say, takes as long as there is to copy; half of it is of no use.
+    answer = await run_command(command, seconds=None)
     return not answer.status, answer.text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sequitur.cli.options import FILE, Reads
+from sequitur.cli.options import FILE, PORT, Reads
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.console.access import Access, AccessError, token_of
 from sequitur.console.words import PARTS, Words, words_of
@@ -31,7 +31,7 @@ def _parts(function: Callable[..., int]) -> Callable[..., int]:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=PORT,
     default=7090,
     show_default=True,
     help="Port; 0 takes a free one.",

@@ -32,11 +32,13 @@ def card(title: str) -> Iterator[None]:
 
 
 def report(
-    site: Site, title: str, group: str, words: Sequence[str], *, apart: bool = False
-) -> None:
+    site: Site, title: str, group: str, words: Sequence[str], *,
+    apart: bool = False, judges: bool = True,
+) -> None:  # fmt: skip
     """What a command says, anew every few seconds while a browser looks.
 
     apart: it makes an app of its own, and so runs in a process of its own, and more rarely.
+    judges: see `show_answer`.
     """
     command = command_of(group, words)
 
@@ -46,7 +48,7 @@ def report(
     with card(title):
         ui.label(quoted(command)).classes("mono isolated")
         site.live(
-            quoted(command), ask, lambda found, _: show_answer(found),
+            quoted(command), ask, lambda found, _: show_answer(found, judges=judges),
             every=APART if apart else EVERY,
         )  # fmt: skip
 

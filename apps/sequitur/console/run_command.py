@@ -1,17 +1,17 @@
 """Runs a command beside the console, as a person would type it, and takes what it says."""
 
 import asyncio
-import getpass
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from stores.user import user_name
 from topology.faust.operation.command_sender import acting
 
 SECONDS = 120.0
-"""That a command may take, unless told otherwise."""
+"""That a command that only looks may take."""
 BYTES = 8 << 20
 """Of an answer; what comes behind is dropped."""
 _AT_ONCE = asyncio.Semaphore(2)
@@ -28,13 +28,15 @@ class Answer:
     text: str
 
 
-async def run_command(words: Sequence[str], stdin: bytes = b"", seconds: float = SECONDS) -> Answer:
+async def run_command(
+    words: Sequence[str], stdin: bytes = b"", seconds: float | None = SECONDS
+) -> Answer:
     """Run a command: two at a time, others wait. It is ended when nobody waits for it any more.
 
     Args:
         words: the module and its arguments; no shell sees them.
         stdin: what it reads.
-        seconds: after which it is ended.
+        seconds: after which it is ended; None for never.
 
     Raises:
         TimeoutError: it took longer.
@@ -53,7 +55,7 @@ async def followed(
     """Run a command however long it takes. heard: told each line of its standard error."""
     # Commands record who gave them by this variable.
     name = acting()
-    environment = {**os.environ, "LOGNAME": f"{name} by {getpass.getuser()}"} if name else None
+    environment = {**os.environ, "LOGNAME": f"{name} by {user_name()}"} if name else None
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", *words), stdin=pipe, stdout=pipe, stderr=pipe, env=environment

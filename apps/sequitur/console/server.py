@@ -1,9 +1,12 @@
 """The console's process: one server, one thread that reads Kafka, until a signal."""
 
 import logging
+import os
 import signal
 import socket
+import threading
 from contextlib import closing
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -22,6 +25,8 @@ from sequitur.console.words import Parts
 logger = logging.getLogger("console")
 _END = 2
 """Seconds that browsers are given to leave."""
+_OVERDUE = 5
+"""Seconds behind them after which it ends though a thread still waits for an answer."""
 
 
 def serve(app: Any, place: str, access: Access, port: int, parts: Parts) -> int:
@@ -48,8 +53,19 @@ def serve(app: Any, place: str, access: Access, port: int, parts: Parts) -> int:
         # The server ends in order, and then raises what it got: that is for nobody.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        uvicorn.Server(config).run(sockets=[listening])
+        _Server(config).run(sockets=[listening])
     return 0
+
+
+class _Server(uvicorn.Server):
+    """Ends in time, whatever its threads still look at."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End in order; who waits for a database or a broker is not waited for long."""
+        super().handle_exit(sig, frame)
+        overdue = threading.Timer(_END + _OVERDUE, os._exit, [0])
+        overdue.daemon = True
+        overdue.start()
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import click
+from confluent_kafka import KafkaException
 
 from sequitur.cli.group import Command
 from sequitur.cli.options import COUNT, FILE
@@ -105,6 +106,14 @@ def _report(outcome: Outcome, chosen: Options, display: Display) -> int:
 
 def run(chosen: Options) -> int:
     """Run the demo; return the exit status: 0 only where the read store is right."""
+    try:
+        return _run(chosen)
+    except OSError as error:  # of the folder
+        print(f"the demo failed: {error}", file=sys.stderr)
+        return CANNOT
+
+
+def _run(chosen: Options) -> int:
     if (refusal := _refusal(chosen)) is not None:
         print(refusal, file=sys.stderr)
         return CANNOT
@@ -118,6 +127,6 @@ def run(chosen: Options) -> int:
         except KeyboardInterrupt as stopped:
             display.say("stopped; nothing that was started is running any more")
             return 128 + int(stopped.args[0])
-        except (ChildFailed, LocalError, Stuck) as error:
+        except (ChildFailed, LocalError, Stuck, KafkaException, TimeoutError) as error:
             display.say(f"the demo failed: {error}")
             return CANNOT

@@ -173,7 +173,7 @@ class Demo:
             self._check()
             self._tell_console()
             if sender.error is not None:
-                raise RuntimeError(f"sending failed: {sender.error}")
+                raise Stuck(f"sending failed: {sender.error}")
             if kill_at is not None and sender.sent >= kill_at * sender.total:
                 kill_at = None
                 self._replace_worker(broker)

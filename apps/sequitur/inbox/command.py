@@ -1,7 +1,6 @@
 """`sequitur inbox`: fill an inbox from Kafka or over HTTP, list and release what is parked."""
 
 import asyncio
-import getpass
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from sequitur.cli.options import (
     BROKER,
     COUNT,
     PERIOD,
+    PORT,
     database_option,
     metrics_option,
     properties_option,
@@ -32,6 +32,7 @@ from stores.db.engines import open_engine
 from stores.db.urls import UrlError, existing, without_password
 from stores.inbox import Inbox, InboxError, commands
 from stores.inbox.tables import STREAMS
+from stores.user import user_name
 from topology.model.counted import counted
 from topology.model.printable import printable
 
@@ -73,7 +74,7 @@ def _stream(function: Callable[..., Any]) -> Callable[..., Any]:
 @command.command()
 @_inbox
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=int, default=7070, show_default=True, help="Port to listen on.")
+@click.option("--port", type=PORT, default=7070, show_default=True, help="Port to listen on.")
 @click.option(
     "--max-gap",
     type=COUNT,
@@ -150,11 +151,11 @@ def feed(
 @command.command()
 @_inbox
 def counts(database: str, name: str) -> int:
-    """Show how much there is."""
+    """Show how much there is; status 1 if any of it is parked, dead or behind a gap."""
 
     def run() -> int:
-        print(commands.counts(_existing(database, name)))
-        return DONE
+        print(found := commands.counts(_existing(database, name)))
+        return BAD_NEWS if found.parked or found.dead or found.behind_gaps else DONE
 
     return _status(database, run)
 
@@ -201,7 +202,7 @@ def redrive(database: str, name: str, topic: str, stream: str, reason: str) -> i
 
     def run() -> int:
         inbox = _existing(database, name)
-        commands.redrive(inbox, topic, stream, who=getpass.getuser(), why=reason)
+        commands.redrive(inbox, topic, stream, who=user_name(), why=reason)
         print(f"{printable(topic)} {printable(stream)} is delivered again")
         return DONE
 
@@ -216,7 +217,7 @@ def unpark(database: str, name: str, topic: str, stream: str, reason: str) -> in
 
     def run() -> int:
         inbox = _existing(database, name)
-        sequence = commands.unpark(inbox, topic, stream, who=getpass.getuser(), why=reason)
+        sequence = commands.unpark(inbox, topic, stream, who=user_name(), why=reason)
         print(f"{printable(topic)} {printable(stream)} goes on behind {sequence}, which is dead")
         return DONE
 

@@ -2,6 +2,7 @@
 
 import os
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ _SETTINGS = {
     "sasl.password": "sasl_plain_password",
     "client.id": "client_id",
 }
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 
 
 def kafka_login(broker: str | None = None, file: Path | None = None) -> dict[str, Any]:
@@ -22,7 +25,7 @@ def kafka_login(broker: str | None = None, file: Path | None = None) -> dict[str
 
     broker: host:port, or SEQUITUR_BROKER. file: `key=value` lines as librdkafka has them:
     security.protocol, sasl.mechanism, sasl.username, sasl.password, ssl.ca.location. Raises
-    ValueError for a line that is none of these.
+    ValueError for a line that is none of these, a value that is none, and a login without a name.
     """
     found: dict[str, Any] = {
         "bootstrap_servers": broker or os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092")
@@ -41,16 +44,32 @@ def kafka_login(broker: str | None = None, file: Path | None = None) -> dict[str
         else:
             known = ", ".join([*_SETTINGS, "ssl.ca.location"])
             raise ValueError(f"{file}: the setting {key!r} is none of {known}")
-    if "SSL" in found.get("security_protocol", ""):
+    protocol = _one_of(found, "security.protocol", _PROTOCOLS, file)
+    if "SASL" in protocol:
+        mechanism = _one_of(found, "sasl.mechanism", _MECHANISMS, file)
+        for name in ("sasl.username", "sasl.password") if mechanism != "GSSAPI" else ():
+            if not found.get(_SETTINGS[name]):
+                raise ValueError(f"{file}: security.protocol={protocol} needs {name}")
+    if "SSL" in protocol:
         found["ssl_context"] = ssl.create_default_context(cafile=authority)
     return found
+
+
+def _one_of(found: dict[str, Any], key: str, known: Sequence[str], file: Path | None) -> str:
+    """The value, in capitals as aiokafka has it; the first one known where none is given."""
+    name = _SETTINGS[key]
+    if name not in found:
+        return known[0]
+    if (value := found[name].upper()) not in known:
+        raise ValueError(f"{file}: {key}={found[name]!r}; use one of {', '.join(known)}")
+    found[name] = value
+    return value
 
 
 def worker_login(broker: str | None, file: Path | None) -> dict[str, Any]:
     """The same login as arguments of `topology.faust.compile`.
 
-    broker: host:port, None for that of the environment. Raises ValueError as `kafka_login` does,
-    and for a protocol without what it needs.
+    broker: host:port, None for that of the environment. Raises ValueError as `kafka_login` does.
     """
     login = kafka_login(broker, file)
     protocol, context = login.get("security_protocol", "PLAINTEXT"), login.get("ssl_context")
@@ -67,8 +86,4 @@ def worker_login(broker: str | None, file: Path | None) -> dict[str, Any]:
         )
     elif context is not None:
         credentials = SSLCredentials(context)
-    elif protocol != "PLAINTEXT":
-        raise ValueError(
-            f"{file}: security.protocol={protocol!r}; use SSL, SASL_PLAINTEXT or SASL_SSL"
-        )
     return found if credentials is None else {**found, "broker_credentials": credentials}

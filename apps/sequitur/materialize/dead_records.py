@@ -1,6 +1,5 @@
 """`sequitur dead-records`: list the records that a read store refused, and remove them."""
 
-import getpass
 import logging
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.materialize.open_sink import opened
 from stores.sinks import Sink
+from stores.user import user_name
 from topology.model.counted import counted
 from topology.model.printable import printable
 
@@ -95,6 +95,6 @@ def _time(seconds: int) -> str:
 
 def _remove(sink: Sink, topic: str | None, age: float | None, dry_run: bool, why: str) -> int:
     before = None if age is None else int(time.time() - age)
-    number = sink.remove_dead(topic, before, dry_run=dry_run, by=getpass.getuser(), why=why)
+    number = sink.remove_dead(topic, before, dry_run=dry_run, by=user_name(), why=why)
     print(f"{counted(number, 'dead record')} {'would be ' if dry_run else ''}removed")
     return DONE

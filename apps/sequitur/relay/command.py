@@ -24,7 +24,7 @@ from sequitur.cli.options import (
 )
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped, token
-from sequitur.cli.statuses import DONE
+from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.kafka.login import kafka_login
 from sequitur.kafka.probe import BrokerProbe
 from sequitur.relay.http_link import HttpLink
@@ -201,9 +201,10 @@ def _void(options: SimpleNamespace) -> int:
 
 def _show(options: SimpleNamespace) -> int:
     log = MessageLog(options.log, schema=options.schema)
-    for line in status_of(open_engine(existing(options.database)), log, _lease(options)):
+    found = status_of(open_engine(existing(options.database)), log, _lease(options))
+    for line in found.lines:
         print(line)
-    return DONE
+    return DONE if found.well else BAD_NEWS
 
 
 def _status(run: Callable[[SimpleNamespace], int], options: SimpleNamespace) -> int:

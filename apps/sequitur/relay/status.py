@@ -1,6 +1,6 @@
 """How a relay is doing, as its log tells: who leads, and what of each topic waits, since when."""
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, func, inspect, select
@@ -47,24 +47,35 @@ def waiting(connection: Connection, log: MessageLog) -> list[Waiting]:
     ]
 
 
-def status(engine: Engine, log: MessageLog, lease: str) -> Iterator[str]:
-    """Lines. Raises SQLAlchemyError where the database or the log is not there."""
+@dataclass(frozen=True, slots=True)
+class Status:
+    """lines: to show. well: whether a relay leads; or none has yet, and nothing waits for one."""
+
+    lines: list[str]
+    well: bool
+
+
+def status(engine: Engine, log: MessageLog, lease: str) -> Status:
+    """How it is now. Raises SQLAlchemyError where the database or the log is not there."""
     has_leases = inspect(engine).has_table(LEASES.name)
     with engine.connect() as connection:
-        now = now_of(connection)
-        yield f"{lease}: {_leader(connection, lease, now) if has_leases else NOBODY}"
+        leader, leads = _leader(connection, lease) if has_leases else (NOBODY, False)
         found = waiting(connection, log)
-        for topic, count, oldest in found:
-            waits = counted(count, "message waits", "messages wait")
-            yield f"topic {printable(topic)}: {waits}, the oldest for {oldest:.0f} s"
-        if not found:
-            yield "nothing waits"
+    lines = [f"{lease}: {leader}"]
+    for topic, count, oldest in found:
+        waits = counted(count, "message waits", "messages wait")
+        lines.append(f"topic {printable(topic)}: {waits}, the oldest for {oldest:.0f} s")
+    if not found:
+        lines.append("nothing waits")
+    return Status(lines, leads or (leader == NOBODY and not found))
 
 
-def _leader(connection: Connection, lease: str, now: int) -> str:
+def _leader(connection: Connection, lease: str) -> tuple[str, bool]:
+    """Who it is, in words, and whether that one leads now."""
     line = select(LEASES.c.holder, LEASES.c.epoch, LEASES.c.until).where(LEASES.c.name == lease)
     holder, epoch, until = connection.execute(line).one_or_none() or ("", 0, 0)
     if not epoch:
-        return NOBODY
-    does = "leads" if until >= now else "led, and no relay leads now"
-    return f"{printable(holder)} {does}, in turn {epoch}"
+        return NOBODY, False
+    leads = until >= now_of(connection)
+    does = "leads" if leads else "led, and no relay leads now"
+    return f"{printable(holder)} {does}, in turn {epoch}", leads

@@ -1,6 +1,5 @@
 """A router's control topic as commands see it: what is agreed on, and what they add to it."""
 
-import getpass
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from sequitur.cli.options import BROKER, properties_option
 from sequitur.kafka.login import kafka_login
 from sequitur.route.router_file import load_router, units_control
 from sequitur.route.unit_routing import control_topic
+from stores.user import user_name
 from topology.diagnostics.records import body_of
 from topology.model.ending import wait_for_stop
 from topology.model.errors import DeclarationError
@@ -238,7 +238,4 @@ def controls(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def who() -> str:
     """Who gives a command: the user and the machine."""
-    try:
-        return printable(f"{getpass.getuser()}@{socket.gethostname()}", 200)
-    except (OSError, KeyError):
-        return "unknown"
+    return printable(f"{user_name()}@{socket.gethostname()}", 200)

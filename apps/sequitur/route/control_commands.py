@@ -15,6 +15,7 @@ from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.route.control import ControlLog, who
 from sequitur.route.loading import load_rules
 from sequitur.route.on_router import RouterAt, on_router
+from topology.model.counted import counted
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable
 from topology.routing import (
@@ -158,7 +159,8 @@ def status(at: RouterAt) -> int:
     """Say which rules ROUTER routes by, and whether its processes agree.
 
     Ends with status 1 where a load was refused or hangs, there are no rules or no
-    processes, one is silent, or the control topic has records that are none.
+    processes, one is silent, messages failed since it began, or the control topic has
+    records that are none.
     """
     return _told(asyncio.run(at.control().read(listen=True)))
 
@@ -173,9 +175,11 @@ def _told(log: ControlLog) -> int:
         version, dropped = said.get("version"), said.get("trails_dropped") or 0
         more = f", {dropped} trails dropped" if dropped else ""
         print(f"  process {printable(each)}: {heard}, routes by rules {version}{more}")
-    if counted := log.counted():
-        read, unrouted, failed = map(sum, zip(*counted, strict=True))
+    if counts := log.counted():
+        read, unrouted, failed = map(sum, zip(*counts, strict=True))
         print(f"  {read:,} messages: {unrouted:,} without a destination, {failed:,} failed")
+    else:
+        failed = 0
     for name, (count, rate) in sorted(log.fired().items(), key=lambda rule: -rule[1][0]):
         print(f"  rule {printable(name, 80)}: fired {count:,} times, {rate:,.1f} a second")
     if at.trace.detail != "none":
@@ -198,6 +202,7 @@ def _told(log: ControlLog) -> int:
         (not at.processes, "no process runs"),
         (at.refused is not None, at.refused),
         (at.proposal is not None, "a version is not decided"),
+        (failed > 0, f"{counted(failed, 'message')} failed"),
         (bool(log.strange), f"{log.strange} records of the control topic are none"),
         *((True, f"process {printable(each)} is silent") for each in log.silent()),
     ]

@@ -29,8 +29,9 @@ def command() -> None:
     sequitur sites forward newark.toml
     sequitur sites takeover newark.toml kennedy --epoch 1 --reason "power is out"
 
-    FILE names this site, the others, and the topics that they share. gaps, lag and
-    status end with status 1 where something is missing, stuck or out of reach.
+    FILE names this site, the others, and the topics that they share. lag and gaps
+    end with status 1 where something is missing; they and status where a partition
+    stands still or a site does not answer.
     """
 
 

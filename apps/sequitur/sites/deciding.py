@@ -1,6 +1,5 @@
 """`sequitur sites takeover`, `return` and `accept-loss`: decisions about sites, on record."""
 
-import getpass
 import time
 
 import click
@@ -14,6 +13,7 @@ from stores.sites.fences import Fence, check, decide
 from stores.sites.lag import lag
 from stores.sites.losses import accept_loss, deleted
 from stores.sites.takeover import survey, take_over
+from stores.user import user_name
 from topology.model.counted import counted
 from topology.model.printable import printable
 
@@ -41,7 +41,7 @@ async def takeover(
     same epoch if it was interrupted: nothing comes twice.
     """
     _, cluster, sites = await decided(found, site, without)
-    fence = Fence(epoch, True, getpass.getuser(), reason, time.time())
+    fence = Fence(epoch, True, user_name(), reason, time.time())
     if dry_run:
         await check(sites, cluster, fence)
         for each in await survey(site, cluster, sites):
@@ -65,7 +65,7 @@ async def return_(
 ) -> int:
     """Let a SITE that was taken over forward again, from where each other site is."""
     back, cluster, sites = await decided(found, site, without)
-    fence = Fence(epoch, False, getpass.getuser(), reason, time.time())
+    fence = Fence(epoch, False, user_name(), reason, time.time())
     await check(sites, cluster, fence)
     behind = await lag(back, sites, found.topics) if await id_of(back) is not None else []
     for each in behind:
@@ -94,7 +94,7 @@ async def give_up(found: SitesFile, peer: str, topic: str, reason: str, dry_run:
     if dry_run:
         ranges = await deleted(found.here, there, topic)
     else:
-        ranges = await accept_loss(found.here, there, topic, getpass.getuser(), reason)
+        ranges = await accept_loss(found.here, there, topic, user_name(), reason)
     for number, low, high in ranges:
         word = "would give up" if dry_run else "given up"
         print(f"{word}: {printable(topic)}/{number}, offsets {low} to {high}, at {peer}")

@@ -97,7 +97,10 @@ async def status(found: SitesFile) -> int:
     for site in answering:
         others = [each for each in answering if each is not site]
         behind = await lag(site, others, found.topics, most=0)
-        bad |= any(each.deleted for each in behind)
+        still = await what_stands_still(site, others, found.topics)
+        bad |= bool(still) or any(each.deleted for each in behind)
+        for line in still:
+            print(f"  {line}")
         for each in behind:
             if each.site and (each.high > each.low or each.deleted):
                 print(f"  {each}")

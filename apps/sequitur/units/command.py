@@ -1,7 +1,6 @@
 """`sequitur units`: serve a destination's units, look at them, and administer them."""
 
 import asyncio
-import getpass
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from sequitur.cli.options import (
     COUNT,
     DURATION,
     HTTP_URL,
+    PORT,
     metrics_option,
     properties_option,
 )
@@ -34,6 +34,7 @@ from stores.units import (
     forget_subscriber,
 )
 from stores.units.naming import checked_name
+from stores.user import user_name
 from topology.model.printable import printable
 
 
@@ -79,7 +80,7 @@ def _of(function: Callable[..., Any]) -> Callable[..., Any]:
 @command.command()
 @_of
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=int, default=7080, show_default=True, help="Port to listen on.")
+@click.option("--port", type=PORT, default=7080, show_default=True, help="Port to listen on.")
 @click.option("--url", type=HTTP_URL, help="By which consumers reach it, behind a proxy.")
 @click.option(
     "--lease",
@@ -251,7 +252,7 @@ def _action(name: str, text: str, *options: Callable[..., Any]) -> None:
             place = homes[0]
             told = {"unit": unit, "offsets": list(offset), "to": to, "reason": reason}
             given = {key: value for key, value in told.items() if value}
-            answer = await asked.act(name, place, by=getpass.getuser(), **given)
+            answer = await asked.act(name, place, by=user_name(), **given)
             what = "the whole member" if unit is None else printable(unit)
             told_of = f"{len(answer['offsets'])} messages of " if "offsets" in answer else ""
             breaks = "; this breaks the unit's order" if answer.get("breaks_order") else ""

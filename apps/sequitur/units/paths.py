@@ -1,7 +1,6 @@
 """`sequitur units paths`: route units by path, look at where they live, and move them."""
 
 import asyncio
-import getpass
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,13 @@ from typing import Any
 import click
 
 from sequitur.cli.group import Group
-from sequitur.cli.options import BROKER, DURATION, HTTP_URL, properties_option
+from sequitur.cli.options import BROKER, DURATION, HTTP_URL, PORT, properties_option
 from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import DONE
 from sequitur.kafka.login import kafka_login
 from sequitur.units.process import status_of, units_token
 from stores.units import PathAdministration, PathServer, PathSettings
+from stores.user import user_name
 from topology.model.printable import printable
 
 
@@ -47,7 +47,7 @@ def _of(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
 @click.option("--destination", required=True, multiple=True, help="A topic; repeatable.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=int, default=7081, show_default=True, help="Port to listen on.")
+@click.option("--port", type=PORT, default=7081, show_default=True, help="Port to listen on.")
 @click.option("--url", type=HTTP_URL, help="By which producers reach it, behind a proxy.")
 @click.option(
     "--lease",
@@ -112,7 +112,7 @@ def move(
     """Move a unit to another member, in order, while it is used."""
 
     async def work(asked: PathAdministration) -> int:
-        await asked.move(unit, to, by=getpass.getuser(), reason=reason)
+        await asked.move(unit, to, by=user_name(), reason=reason)
         print(f"unit {printable(unit)} lives on member {to}")
         return DONE
 

@@ -1,7 +1,6 @@
 """Tell a running view what an operator wants, by its commands topic; audit records answer."""
 
 import asyncio
-import getpass
 import socket
 import time
 from collections.abc import Iterable, Iterator
@@ -14,6 +13,7 @@ from uuid import uuid4
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.partitioner import DefaultPartitioner
 
+from stores.user import user_name
 from topology.declaration.lanes import split_lane
 from topology.declaration.view import View
 from topology.diagnostics.records import body_of
@@ -238,5 +238,5 @@ def acting() -> str:
 
 def who() -> str:
     """Return the user and host that a command is recorded under."""
-    me = f"{getpass.getuser()}@{socket.gethostname()}"
+    me = f"{user_name()}@{socket.gethostname()}"
     return f"{name} by {me}" if (name := acting()) else me

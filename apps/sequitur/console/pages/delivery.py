@@ -25,7 +25,8 @@ def register(site: Site) -> None:
             for words in site.parts.get("inbox", ()):
                 name = quoted(words)
                 for what in ("counts", "gaps", "parked", "commands"):
-                    report(site, f"Inbox {name}: {what}", "inbox", [what, *words])
+                    judges = what != "commands"
+                    report(site, f"Inbox {name}: {what}", "inbox", [what, *words], judges=judges)
                 buttons = {"Redrive": partial(redrive, words), "Unpark": partial(unpark, words)}
                 form(site, f"A parked stream of inbox {name}", _FIELDS, buttons)
 

@@ -69,8 +69,8 @@ def _parked(site: Site, found: ParkedStreams) -> None:
             many = counted(len(streams), "stream")
             ui.label(f"{many} of view {printable(view)}: {printable(reason, 300)}")
             _links([each.stream for each in streams])
-            if view in site.topology.views:
-                part = literal(reason)
+            # Without a text to choose them by, it would be all of the view's streams.
+            if view in site.topology.views and (part := literal(reason)):
                 with ui.row():
                     button(site, operations.parked_many("redrive", view, part))
                     button(site, operations.parked_many("unpark", view, part))
@@ -95,10 +95,13 @@ def _side(site: Site, found: SideTopic) -> None:
 
 
 def _action(site: Site, side: str, group: SideGroup) -> Action | None:
-    if side == "dead" and group.view in site.topology.views:
-        return operations.redrive_the_dead(group.view, reason=literal(group.reason))
-    if side in ("malformed", "unknown"):
-        return operations.replay(side, literal(group.reason) if side == "malformed" else "")
+    part = literal(group.reason)
+    if side == "unknown":
+        return operations.replay(side)
+    if side == "malformed" and part:
+        return operations.replay(side, part)
+    if side == "dead" and part and group.view in site.topology.views:
+        return operations.redrive_the_dead(group.view, reason=part)
     return None
 
 

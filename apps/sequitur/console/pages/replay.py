@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,12 +55,20 @@ def query_words(given: Given) -> list[str]:
 
 
 def found_by(file: str, words: Words, timeline: bool) -> Found:
-    """Search the log. Raises ClickException, ReplayError, DeclarationError, SQLAlchemyError."""
+    """Search the log, for no longer than its server may.
+
+    Raises ClickException, ReplayError, DeclarationError, SQLAlchemyError.
+    """
     reading = click.command()(query_options(_itself))
     query: Query = reading.main([*words], standalone_mode=False)()
-    log = read_replay_file(Path(file)).existing_log()
-    messages = log.page(query, SHOWN, content=False).messages
-    found = Found(log.count(query), list(messages), [*map(str, log.holes(query))], [])
+    given = read_replay_file(Path(file))
+    log, end = given.existing_log(), time.monotonic() + given.server.query_seconds
+
+    def count(query: Query) -> int:
+        return log.limited(max(0.1, end - time.monotonic())).count(query)
+
+    messages = log.limited(given.server.query_seconds).page(query, SHOWN, content=False).messages
+    found = Found(count(query), list(messages), [*map(str, log.holes(query))], [])
     if not timeline or not messages:
         return found
     newest = log.message(log.end())
@@ -69,7 +78,7 @@ def found_by(file: str, words: Words, timeline: bool) -> Found:
     for number in range(BARS):
         low = first + number * step
         part = replace(query, since=low, until=low + step)
-        found.timeline.append((moment(round(low * 1000)), log.count(part)))
+        found.timeline.append((moment(round(low * 1000)), count(part)))
     return found
 
 
@@ -133,7 +142,7 @@ def _search(site: Site, file: str) -> None:
             shown.clear()
             with shown:
                 ui.label(quoted(words)).classes("mono isolated")
-                show_answer(found)
+                show_answer(found, judges=False)
 
         ui.button("Show", on_click=show).props("outline no-caps dense")
 

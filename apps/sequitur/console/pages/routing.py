@@ -45,7 +45,10 @@ def _router(site: Site, words: Words, name: str) -> None:
         if command == "segments" and file and segments:
             report(site, f"{name}: {what}", "route", [command, words[0]])
         elif command == "status" or (file and command != "segments"):
-            report(site, f"{name}: {what}", "route", [command, *words], apart=command == "parked")
+            report(
+                site, f"{name}: {what}", "route", [command, *words],
+                apart=command == "parked", judges=command != "formats",
+            )  # fmt: skip
     if file:
         with card(f"{name}: the way of a message"):
             _way(site, words[0])
@@ -55,7 +58,7 @@ def _router(site: Site, words: Words, name: str) -> None:
          {"Write trails": partial(trails, words)}, optional=["every"])  # fmt: skip
     form(site, f"{name}: a parked stream", {"stream": "Stream, as it is listed"},
          {"Redrive": partial(redrive, words), "Unpark": partial(unpark, words)})  # fmt: skip
-    form(site, f"{name}: a damaged segment", {"topic": "Its topic"},
+    form(site, f"{name}: a damaged segment", {"topic": "Its topic", "transport": "Its transport"},
          {"Skip": partial(skip, words)})  # fmt: skip
     fields = {"endpoint": "Endpoint", "destination": "Destination", "format": "Format it reads"}
     form(site, f"{name}: an endpoint", fields,
@@ -77,7 +80,7 @@ def _way(site: Site, file: str) -> None:
         body.clear()
         with body:
             ui.label(f"{quoted(words)} < MESSAGE").classes("mono isolated")
-            show_answer(found)
+            show_answer(found, judges=False)
 
     ui.button("Explain", on_click=explain).props("outline no-caps dense")
 
@@ -122,7 +125,9 @@ def unpark(words: Words, given: Given) -> Action:
 def skip(words: Words, given: Given) -> Action:
     """Go on behind the damage of a segment."""
     return by_command(
-        "route", ["segments", f"--skip={given['topic']}", words[0]], "Skip",
+        "route", 
+        ["segments", f"--skip={given['topic']}", f"--transport={given['transport']}", words[0]],
+        "Skip",
         "Go on behind the damage of the topic's segment",
         "What the damage holds is lost.", dry_run=True,
     )  # fmt: skip

@@ -1,7 +1,6 @@
 """`sequitur replay serve`, and replays by commands, which ask the log's database."""
 
 import asyncio
-import getpass
 import logging
 import os
 import socket
@@ -25,6 +24,7 @@ from stores.replay import Query, ReplayError
 from stores.replay.replay_state import ReplayAction, ReplayState
 from stores.replay.replay_tables import Replay
 from stores.replay.replays import FASTEST, ReplayRequest, Replays
+from stores.user import user_name
 from topology.model.collector import collect_seldom
 from topology.model.printable import printable
 from topology.monitoring.same_origin import loopback
@@ -41,7 +41,7 @@ _REFUSED = click.Choice(["stop", "skip"])
 
 def _who(command: Callable[..., int]) -> Callable[..., int]:
     """Add who does it, and why."""
-    actor = click.option("--actor", default=getpass.getuser, help="Default: your user name.")
+    actor = click.option("--actor", default=user_name, help="Default: your user name.")
     reason = click.option("--reason", required=True, help="Why, which is kept.")
     return actor(reason(command))
 

@@ -14,13 +14,14 @@ import pytest
 from sequitur.cli.main import sequitur
 from sequitur.console import operations
 from sequitur.console.actions import Action, Dialog, told
-from sequitur.console.pages import delivery, read_store, replay, routing, sites, units
+from sequitur.console.pages import delivery, failures, read_store, replay, routing, sites, units
 from sequitur.console.words import words_of
 
 EVIL = "-<script>window.evil=1</script>'\"$(touch evil);`x`\n\u202e{{ 7*7 }}"
 ODD = "-<b>'$(touch evil)"
 GIVEN = {
     "topic": "moves", "stream": EVIL, "unit": ODD, "member": "0", "offset": "7", "to": "again",
+    "transport": "files",
     "keymaps": "makers seats", "detail": "fired", "every": "10", "endpoint": EVIL,
     "destination": "out", "format": "csv", "site": "kennedy", "epoch": "2", "without": "madrid",
     "peer": "kennedy", "id": "0123456789ab", "older": "30d", "where": "tail=N1 'gate=A 1'",
@@ -91,6 +92,22 @@ def test_commands_take_what_actions_give_them(action: Action) -> None:
     for odd in (EVIL, ODD):
         if any(odd in (word, word.partition("=")[2]) for word in action.words):
             assert odd in given or (odd,) in given
+
+
+def test_damage_of_a_segment_is_skipped_for_the_transport_that_is_named() -> None:
+    assert "--transport=files" in routing.skip(["router.toml"], GIVEN).words
+
+
+@pytest.mark.parametrize("side", ["dead", "malformed"])
+@pytest.mark.parametrize(("reason", "acts"), [("no row … of", True), ("no reason", False),
+                                              ("… …", False)])  # fmt: skip
+def test_a_group_that_no_text_tells_from_others_has_no_action(
+    side: str, reason: str, acts: bool
+) -> None:
+    # Without a text the action would be about all that is dead in the view.
+    site: Any = SimpleNamespace(topology=SimpleNamespace(views={"board": None}))
+    group: Any = SimpleNamespace(view="board", reason=reason)
+    assert (failures._action(site, side, group) is not None) == acts
 
 
 class _Label:

@@ -79,3 +79,11 @@ def test_it_takes_nothing_over_that_is_not_a_demos(
     )
     assert "mine.db exists" in capsys.readouterr().err
     assert (tmp_path / "mine.db").read_text() == "precious"
+
+
+def test_a_folder_that_cannot_be_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["demo", "--folder", str(tmp_path / "file" / "demo")]) == 2
+    assert "the demo failed: " in capsys.readouterr().err

@@ -32,7 +32,7 @@ def test_a_parked_stream_is_shown_and_released(
     assert "goes on behind 1" in said("unpark", *stream, "--reason", "it is\x1b wrong")
     fail(inbox, 1)
     assert "is delivered again" in said("redrive", *stream)
-    assert "messages=2, behind_gaps=1, parked=0, dead=1" in said("counts")
+    assert "messages=2, behind_gaps=1, parked=0, dead=1" in said("counts", status=1)
     assert main(["inbox", "redrive", *store, *stream]) == 1
     assert "is not parked" in caplog.text
     me, (redriven, unparked) = getpass.getuser(), said("commands").splitlines()
@@ -57,6 +57,17 @@ def test_a_database_of_another_kind_is_refused_without_its_password(
     said = caplog.text
     assert "use sqlite:///FILE or postgresql://" in said
     assert "secret" not in said
+
+
+def test_an_inbox_without_anything_set_aside_is_all_well(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/warehouse.sqlite"
+    Inbox(open_engine(url), "warehouse").receive([Message("orders", "A-17", 1, None, b"")])
+    assert main(["inbox", "counts", "--database", url, "--name", "warehouse"]) == 0
+
+
+def test_a_port_that_is_none_is_refused_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inbox", "serve", "--database", "sqlite:///w.sqlite", "--port", "70000"]) == 2
+    assert "70000 is not in the range 0<=x<=65535" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["counts", "gaps", "parked"])

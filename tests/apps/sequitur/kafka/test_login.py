@@ -41,8 +41,28 @@ def test_a_worker_logs_in_as_the_commands_beside_it_do(tmp_path: Path, lines: st
     assert worker == known | own
 
 
-def test_a_protocol_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_values_are_known_in_small_letters_too_as_librdkafka_has_them(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
-    file.write_text("security.protocol=TLS\n")
-    with pytest.raises(ValueError, match="use SSL"):
-        worker_login(None, file)
+    file.write_text(
+        "security.protocol=sasl_ssl\nsasl.mechanism=scram-sha-256\n"
+        "sasl.username=me\nsasl.password=x\n"
+    )
+    found = kafka_login(None, file)
+    assert (found["security_protocol"], found["sasl_mechanism"]) == ("SASL_SSL", "SCRAM-SHA-256")
+    assert isinstance(found["ssl_context"], ssl.SSLContext)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("security.protocol=TLS", r"security\.protocol='TLS'; use one of PLAINTEXT, SSL,"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=MD5", r"sasl\.mechanism='MD5'; use one of"),
+        ("security.protocol=SASL_SSL\nsasl.username=me", r"security\.protocol=SASL_SSL needs sasl\.password"),
+    ],
+)
+def test_a_login_that_is_none_is_refused(tmp_path: Path, lines: str, said: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(lines)
+    for login in (kafka_login, worker_login):
+        with pytest.raises(ValueError, match=f"client.properties: {said}"):
+            login(None, file)

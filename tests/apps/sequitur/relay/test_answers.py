@@ -58,12 +58,18 @@ def test_status_tells_what_waits_and_who_leads(
     url = engine.url.render_as_string(hide_password=False)
     assert main(["relay", "status", "--database", url]) == 0
     assert capsys.readouterr().out == "relay sequitur: no relay has led yet\nnothing waits\n"
-    lease = Lease(engine, "relay sequitur", "host/1")
-    lease.make()
-    lease.acquire()
     with engine.begin() as connection:
         Outbox(MessageLog()).capture_many(connection, [Draft("orders", "a", None, b"")] * 3)
+    assert main(["relay", "status", "--database", url]) == 1, "they wait, and for nobody"
+    capsys.readouterr()
+    lease = Lease(engine, "relay sequitur", "host/1")
+    lease.make()
+    epoch = lease.acquire()
+    assert epoch is not None
     assert main(["relay", "status", "--database", url]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == "relay sequitur: host/1 leads, in turn 1"
     assert second.startswith("topic orders: 3 messages wait, the oldest for ")
+    lease.release(epoch)
+    assert main(["relay", "status", "--database", url]) == 1
+    assert "host/1 led, and no relay leads now, in turn 1" in capsys.readouterr().out

@@ -1,6 +1,9 @@
 """What a control topic says of its processes."""
 
+import pytest
+
 from sequitur.route.control import BEATS, LOG, ControlLog
+from sequitur.route.control_commands import _told
 from topology import Record
 from topology.routing import Joined, Left, encode_control
 from topology.routing.agreement import ControlRecord, Failed, Loaded, Propose
@@ -27,6 +30,18 @@ def test_a_partition_counts_once_whoever_had_it_and_what_is_no_count_is_passed_o
     for offset, name in enumerate(said):
         log.take(Record("t", BEATS, offset, name.encode(), said[name]))
     assert log.counted() == [(7, 2, 0), (9, 0, 2)]
+
+
+def test_messages_that_failed_are_bad_news(capsys: pytest.CaptureFixture[str]) -> None:
+    log = ControlLog()
+    records: list[ControlRecord] = [Joined("a"), Propose(), Loaded("a", 1, "aa")]
+    for offset, record in enumerate(records):
+        log.take(Record("t", LOG, offset, None, encode_control(record)))
+    for failed in (0, 2):
+        beat = b'{"period": 3, "version": 1, "counts": {"in/0": [9, 0, %d]}}' % failed
+        log.take(Record("t", BEATS, failed, b"a", beat), live=True)
+        assert _told(log) == (1 if failed else 0), capsys.readouterr().out
+    assert "WRONG: 2 messages failed" in capsys.readouterr().out
 
 
 def test_rules_fire_in_all_processes_that_have_not_left() -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY, AsyncMock
 
 import orjson
 import pytest
@@ -96,6 +97,7 @@ def test_a_site_is_taken_over_and_returned_on_record(
     sites: tuple[Site, Site],
     file: Callable[[str], tuple[Path, str]],
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     newark, kennedy = sites
     here, topic = file("newark")
@@ -141,6 +143,9 @@ def test_a_site_is_taken_over_and_returned_on_record(
         assert "to be merged: newark lacks 1 of kennedy's" in text
         wait_for(lambda: said("gaps", str(here)) == (0, "none\n"))
         assert said("status", str(here))[0] == 0
+        name = "sequitur.sites.looking.what_stands_still"
+        monkeypatch.setattr(name, AsyncMock(return_value=["it stands still"]))
+        assert said("status", str(here)) == (1, ANY)
         words = (str(there), "--peer=newark", f"--topic={topic}", "--reason=none")
         assert said("accept-loss", *words, "--dry-run")[0] == 0
     finally:
