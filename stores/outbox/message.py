@@ -124,7 +124,9 @@ def read_row(row: Sequence[Any]) -> Message:
         return message
     topic, stream = (each if isinstance(each, str) else repr(each) for each in (topic, stream))
     number = sequence if isinstance(sequence, int) else 0
-    return Message(topic, stream, number, None, b"", {}, id=id, damage=reason)
+    if not isinstance(content, bytes):
+        content = b"" if content is None else str(content).encode(errors="replace")
+    return Message(topic, stream, number, None, content, {}, id=id, damage=reason)
 
 
 _TYPES = (str, str, int, bytes, float)

@@ -85,7 +85,11 @@ class ParkedTopic:
         """
         if reason is not None and not self._parks:
             return False
-        body = encode([_kept(message)], 0)
+        try:
+            body = encode([_kept(message)], 0)
+        except (TypeError, ValueError):  # it has a number, or a text, that JSON has not
+            self.counts["refused"] += 1
+            return False
         if self._bytes + len(body) > self._most:
             self.counts["refused"] += 1
             return False

@@ -64,7 +64,7 @@ class Batches(BatchHandler):
             # A clock that was set back may show the same time again, but not to the same number.
             known = planned.made << 16 | number & 0xFFFF
             self._apply(self._sink, changes, Batch(query, known, sparse=True))
-        self._writer.write(query, number, others, planned.ends)
+        self._writer.write(query, (number, planned.made), others, planned.ends)
         self._count(number, outcomes)
         _tell(line for outcome in outcomes for line in outcome.reports)
 

@@ -1,16 +1,19 @@
 """Write a batch's outputs to Kafka: one transaction, with the offsets that it read up to.
 
-The offsets are committed for the query's group, with the query's id and the batch's number beside
-them. So a batch that Spark runs again after a crash is written once: what is committed says whether
-it was. The transactional id is the group's, so that starting a writer fences off the one of a
-driver that is thought to be dead.
+The offsets are committed for the query's group, with the query's id beside them, and the batch's
+number and when it was made. So a batch that Spark runs again after a crash is written once: what is
+committed says whether it was. Where an older copy of the checkpoint was put back, or its newest
+note was lost, the number is another batch's too, which is written. The transactional id is the
+group's, so that starting a writer fences off the one of a driver that is thought to be dead.
 """
 
 import asyncio
+import logging
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import orjson
@@ -27,6 +30,9 @@ from topology.spark.topics import Topics
 
 T = TypeVar("T")
 
+NONE = -1, -1
+"""What is written before a query's first batch."""
+logger = logging.getLogger("topology.spark")
 BATCH_BYTES = 1 << 20
 REQUEST_BYTES = 16 << 20
 TIMEOUT_MS = 300_000
@@ -56,12 +62,20 @@ class OutputWriter:
         """
         self._thread.start()
         self._wait(self._start())
-        self.written = -1 if query is None else self._wait(self._written(query))
+        self.written = NONE if query is None else self._wait(self._written(query))
 
-    def write(self, query: str, batch: int, records: Sequence[OutgoingRecord], ends: Ends) -> None:
-        """Write a batch, unless it is written already."""
-        if batch <= self.written:
+    def write(
+        self, query: str, batch: tuple[int, int], records: Sequence[OutgoingRecord], ends: Ends
+    ) -> None:
+        """Write a batch, unless it is written already. batch: its number, and when it was made."""
+        if batch == self.written:
             return
+        if batch[0] <= self.written[0]:
+            logger.warning(
+                "batch %d of the checkpoint is not the one that was written under this number: the "
+                "checkpoint is older than the outputs, which are written again from here on",
+                batch[0],
+            )
         # A batch in which nothing came and nothing was due leaves no trace.
         if records or ends != self._ends:
             self._wait(self._write(query, batch, records, ends))
@@ -98,23 +112,24 @@ class OutputWriter:
         # Committed offsets are asked for only when no earlier writer can change them any more.
         await self._producer.start()
 
-    async def _written(self, query: str) -> int:
-        """The number of the query's last batch that is written, -1 if none is."""
+    async def _written(self, query: str) -> tuple[int, int]:
+        """The query's last batch that is written, `NONE` if none is."""
         found = await self._admin.list_consumer_group_offsets(self.group)
-        numbers = [-1]
+        batches = [NONE]
         for committed in found.values():
             noted = orjson.loads(committed.metadata or b"{}")
             if noted.get("query") == query:
-                numbers.append(noted["batch"])
-        return max(numbers)
+                batches.append((noted["batch"], noted["made"]))
+        # Those of partitions that are read no more are older.
+        return max(batches, key=itemgetter(1))
 
     async def _write(
-        self, query: str, batch: int, records: Iterable[OutgoingRecord], ends: Ends
+        self, query: str, batch: tuple[int, int], records: Iterable[OutgoingRecord], ends: Ends
     ) -> None:
         placed: dict[tuple[str, int], list[OutgoingRecord]] = defaultdict(list)
         for record in records:
             placed[record.topic, await self._partition(record)].append(record)
-        noted = orjson.dumps({"query": query, "batch": batch}).decode()
+        noted = orjson.dumps({"query": query, "batch": batch[0], "made": batch[1]}).decode()
         offsets = {
             TopicPartition(topic, int(partition)): OffsetAndMetadata(offset, noted)
             for topic, partitions in ends.items()

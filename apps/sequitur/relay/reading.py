@@ -18,6 +18,7 @@ from sequitur.relay.leadership import LeadershipTerm, RelayConfig
 from stores.db.urls import said
 from stores.message import Message
 from stores.outbox import MessageLog
+from stores.outbox.any_text import any_text
 from stores.outbox.message import START, Page, Position
 from stores.outbox.notifier import Notifier
 
@@ -33,30 +34,13 @@ LOOKS = 5
 """Looks in vain after which the reader falls asleep."""
 
 
-def tolerant(text: bytes) -> str:
-    """A text of SQLite, where any bytes may be one."""
-    return text.decode("utf-8", "surrogateescape")
-
-
 def read_again(engine: Engine, log: MessageLog, ids: Sequence[int]) -> dict[int, Message]:
     """Messages as `log` has them now, by id; those that are void by now are missing.
 
     Raises SQLAlchemyError.
     """
-    with engine.connect() as connection:
-        read_any_text(connection)
-        try:
-            return {message.id: message for message in log.read_ids(connection, ids)}
-        finally:
-            if connection.dialect.name == "sqlite":
-                connection.invalidate()  # nobody else is to get it, as it reads
-
-
-def read_any_text(connection: Connection) -> None:
-    """Let SQLite return texts that are no UTF-8: one would fail all that is read with it."""
-    if connection.dialect.name == "sqlite":
-        driver: Any = connection.connection.driver_connection
-        driver.text_factory = tolerant
+    with engine.connect() as connection, any_text(connection):
+        return {message.id: message for message in log.read_ids(connection, ids)}
 
 
 class LogUnavailable(Exception):
@@ -126,8 +110,8 @@ class Reader:
                 self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")
                 if connection.dialect.name == "postgresql":
                     connection.execute(_BY_INDEX)
-                read_any_text(connection)
-            return self._log.read_after(self._connection, position, limit)
+            with any_text(self._connection):
+                return self._log.read_after(self._connection, position, limit)
         except SQLAlchemyError as error:
             self._away = said(error)
             self._close_connection()

@@ -21,6 +21,7 @@ from aio_pika.exceptions import (
 )
 
 from stores.db.urls import said
+from stores.message import HIGHEST
 from stores.segments.errors import DestinationDown, PublishRefused
 from stores.segments.message import (
     Headers,
@@ -202,7 +203,9 @@ def _text(value: object) -> str | None:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
+    if text is None or not _NUMBER.fullmatch(text):
+        return None
+    return number if -HIGHEST - 1 <= (number := int(text)) <= HIGHEST else None
 
 
 class RabbitOutbound:

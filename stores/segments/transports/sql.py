@@ -8,8 +8,9 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.urls import said
@@ -17,6 +18,7 @@ from stores.inbox import Inbox, Message
 from stores.inbox.message import fault
 from stores.inbox.tables import STREAMS
 from stores.outbox import MessageLog
+from stores.outbox.any_text import any_text
 from stores.outbox.message import START, Page
 from stores.segments.errors import DestinationDown, PublishRefused, StaleOwner
 from stores.segments.identity import quoted
@@ -104,7 +106,7 @@ class LogInbound:
         """Nothing is open."""
 
     def _page(self, most: int) -> Page:
-        with self.engine.connect() as connection:
+        with self.engine.connect() as connection, any_text(connection):
             return self._log.read_after(connection, self._at, most)
 
     def _delete(self, ids: Sequence[int]) -> None:
@@ -112,6 +114,13 @@ class LogInbound:
             self._log.delete(connection, ids)
 
     def _message(self, one: Message, at: int) -> InboundMessage:
+        texts = one.topic, one.stream, one.kind or "", *one.headers.values()
+        if not "".join(texts).isprintable() and any(map(_is_odd, texts)):
+            topic, stream = map(_shown, (one.topic, one.stream))
+            one = replace(
+                one, topic=topic, stream=stream, kind=None, headers={},
+                damage="a text of its row is no UTF-8",
+            )  # fmt: skip
         stream = one.stream
         if one.topic != self.topic:
             stream = f"/{quoted(one.topic)}/{stream}"
@@ -122,10 +131,19 @@ class LogInbound:
             *(self.topic, 0, at, at + 1, one.content, one.stream.encode()),
             tuple((name, value.encode()) for name, value in named.items()),
             stream=stream,
-            sequence=one.sequence,
+            # Damaged, it has no place in a stream, and is not another one's twin there.
+            sequence=None if one.damage else one.sequence,
             replayable=False,
             damage=one.damage or "",
         )
+
+
+def _is_odd(text: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _shown(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class InboxOutbound:
@@ -215,7 +233,8 @@ class InboxOutbound:
 
     def _last(self, prefix: str) -> Place | None:
         of, last = STREAMS.c, [STREAMS.c.epoch.desc(), STREAMS.c.received.desc()]
-        mine = of.stream.startswith(prefix, autoescape=True)
+        # Not LIKE, for which SQLite's letters are the same in both cases.
+        mine = func.substr(of.stream, 1, len(prefix)) == prefix
         asked = select(of.epoch, of.received).where(of.inbox == self._name, mine).order_by(*last)
         with self.engine.connect() as connection:
             row = connection.execute(asked.limit(1)).one_or_none()

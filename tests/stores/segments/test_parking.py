@@ -257,6 +257,14 @@ def test_where_there_is_no_room_what_fails_and_what_is_behind_goes_to_errors(wor
     assert consumer.intake.parked.counts["refused"] == 3
 
 
+def test_what_no_record_can_hold_goes_to_errors(world: World) -> None:
+    # It was tried again for ever, as a fault of Sequitur's, and its queue stood still.
+    parked = ParkedTopic(world.parking, "in", parks=True)
+    message = InboundMessage("in", 0, 0, 1, b"x", stream="a", sequence=-(2**70))
+    assert not parked.park(message, "it failed")
+    assert not parked.has_any
+
+
 def test_what_is_parked_comes_back_as_it_was(world: World) -> None:
     headers = (("h", b"\xff"), ("h", b""))
     kept: list[Callable[[], InboundMessage]] = [

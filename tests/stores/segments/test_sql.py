@@ -1,11 +1,13 @@
 """A message log and an inbox as transports: the contract, on SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import AsyncMock
 
 import pytest
 from sqlalchemy import Engine, func, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from stores.db.engines import open_engine
 from stores.inbox import Inbox
@@ -18,6 +20,7 @@ from stores.segments import (
     InboundMessage,
     Outbound,
     OutboundMessage,
+    Pair,
     PublishedIds,
     SegmentConsumer,
     SegmentError,
@@ -25,6 +28,7 @@ from stores.segments import (
     UnitIntake,
 )
 from stores.segments.files import FileSegments
+from stores.segments.identity import Known, identify
 from stores.segments.published_ids import IDS
 from stores.segments.transports.sql import InboxOutbound, LogInbound
 from tests.contracts.transports import (
@@ -196,3 +200,33 @@ async def test_an_inbox_that_has_more_than_was_promised_stops_itspublisher_of(
     with pytest.raises(SegmentError, match="more than was ever promised"):
         await publisher.step()
     await publisher.stop()
+
+
+async def test_the_place_of_a_topic_is_not_that_of_one_with_other_capitals(engine: Engine) -> None:
+    batch = replace(batch_of([b"x"], "target", 5), pair=Pair("ORDERS", PAIR.transport))
+    outbound = InboxOutbound(engine)
+    await outbound.start(batch.pair)
+    await outbound.publish(batch)
+    assert await InboxOutbound(engine).start(batch.pair) == batch.behind
+    assert await InboxOutbound(engine).start(Pair("orders", PAIR.transport)) is None
+
+
+async def test_what_is_damaged_in_a_log_comes_whole_and_holds_nothing_up(tmp_path: Path) -> None:
+    """Its content was gone, two of a stream were one, and a text that is none stopped the log."""
+    engine = open_engine(f"sqlite:///{tmp_path}/messages.db")
+    captured(engine, [b"a", b"b", b"c", b"d"])
+    damage = ("kind = CAST(x'ff' AS TEXT)", "sequence = 'one'", "sequence = 'two'")
+    with engine.begin() as connection:
+        for id, how in enumerate(damage, 1):
+            connection.exec_driver_sql(f"UPDATE sequitur_messages SET {how} WHERE id = {id}")
+    inbound = LogInbound("orders", engine)
+    await inbound.start({})
+    found = await inbound.poll(10, 0)
+    assert [each.value for each in found] == [b"a", b"b", b"c", b"d"]
+    assert [bool(each.damage) for each in found] == [True, True, True, False]
+    ids = [identify(each, "here") for each in found]
+    assert [each.known for each in ids] == [Known.NOT] * 3 + [Known.STREAM]
+    assert len({each.id for each in ids}) == 4
+    with engine.connect() as connection, pytest.raises(SQLAlchemyError):
+        # Nobody else is to read texts that are none.
+        connection.exec_driver_sql("SELECT kind FROM sequitur_messages").all()

@@ -48,9 +48,9 @@ def test_a_batch_that_is_run_again_is_written_once(
 ) -> None:
     output, source = shop.views["board"].output, f"{shop.name}.in"
 
-    def write(writer: OutputWriter, batch: int) -> None:
+    def write(writer: OutputWriter, batch: int, made: int = 0) -> None:
         record = OutgoingRecord(output, 0, 1, b"a", b"%d" % batch, [])
-        writer.write("query", batch, [record], {source: {"0": batch + 1}})
+        writer.write("query", (batch, made or batch), [record], {source: {"0": batch + 1}})
 
     first = writer_of(None)
     write(first, 0)
@@ -64,4 +64,26 @@ def test_a_batch_that_is_run_again_is_written_once(
         write(first, 2)
     assert [record.value() for record in records(broker.address, output)] == [b"0", b"1", b"2"]
     # The batches of another query, whose checkpoint is new, are others.
-    assert writer_of("another").written == -1
+    assert writer_of("another").written == (-1, -1)
+
+
+def test_a_batch_behind_a_checkpoint_that_was_put_back_is_written(
+    shop: Topology, broker: BrokerAddress, writer_of: Callable[[str | None], OutputWriter]
+) -> None:
+    """It was left out for its number, which an older batch had; what it held was nowhere."""
+    output, source = shop.views["board"].output, f"{shop.name}.in"
+
+    def write(writer: OutputWriter, batch: int, made: int, value: bytes) -> None:
+        record = OutgoingRecord(output, 0, 1, b"a", value, [])
+        writer.write("query", (batch, made), [record], {source: {"0": made}})
+
+    first = writer_of(None)
+    for batch in range(4):
+        write(first, batch, 100 + batch, b"%d" % batch)
+    second = writer_of("query")  # from a copy of the checkpoint of batch 1
+    write(second, 2, 200, b"2 again")
+    third = writer_of("query")
+    write(third, 2, 200, b"2 once more")
+    write(third, 3, 201, b"3 again")
+    said = [record.value() for record in records(broker.address, output)]
+    assert said == [b"0", b"1", b"2", b"3", b"2 again", b"3 again"]

@@ -57,7 +57,10 @@ def test_values_are_known_in_small_letters_too_as_librdkafka_has_them(tmp_path: 
     [
         ("security.protocol=TLS", r"security\.protocol='TLS'; use one of PLAINTEXT, SSL,"),
         ("security.protocol=SASL_SSL\nsasl.mechanism=MD5", r"sasl\.mechanism='MD5'; use one of"),
-        ("security.protocol=SASL_SSL\nsasl.username=me", r"security\.protocol=SASL_SSL needs sasl\.password"),
+        (
+            "security.protocol=SASL_SSL\nsasl.username=me",
+            r"security\.protocol=SASL_SSL needs sasl\.password",
+        ),
     ],
 )
 def test_a_login_that_is_none_is_refused(tmp_path: Path, lines: str, said: str) -> None:
