@@ -7,10 +7,12 @@ from tests.topology.partition import INSPECTOR
 from topology import Topology, TopologyTestDriver
 
 
-def driver_of(handler: Callable[..., Any], **policies: Any) -> TopologyTestDriver:
+def driver_of(
+    handler: Callable[..., Any], sequence: Any = None, **policies: Any
+) -> TopologyTestDriver:
     """A driver of topology `shop` with source `orders` and the view `board`."""
     topology = Topology("shop")
-    orders = topology.source("orders", inspector=INSPECTOR)
+    orders = topology.source("orders", inspector=INSPECTOR, sequence=sequence)
     topology.view("board", of=orders, handler=handler, **policies)
     return TopologyTestDriver(topology, strict=False)
 

@@ -202,6 +202,8 @@ class ViewTask(ViewParts):
             now=horizon, resume=resume, memory=state.memory_left,
         )  # fmt: skip
         self._retried = _heads(result.ready, attempts) if attempts else NEVER
+        if result.retried:
+            self._retried = {**self._retried, **result.retried}
         return result
 
     def new_handling(self, unit: CommitUnit) -> Handling:

@@ -112,6 +112,7 @@ class ContiguousRun(Run):
             ring is None or not ring.slots or progress.spilled
             or progress.held or progress.rebuild or progress.closed is not None
             or sequence - last != ordering.step or sequence // ring.step % ring.size in ring.slots
+            or (ordering.open_after is not None and ordering.is_new(progress))
         ):  # fmt: skip
             return False
         stream, result = event.stream, self.result
@@ -160,7 +161,10 @@ class ContiguousRun(Run):
         )
         if is_next and waits is None:
             since = progress.since
+            begins = ordering.open_after is not None and ordering.is_new(progress)
             self.advance(event, progress)
+            if begins:
+                self.drop_impossible(stream, progress)
             if self.drain(stream, progress) and ordering.learn:
                 result.filled.append(max(0, event.arrived - since))
         elif waits is not None:

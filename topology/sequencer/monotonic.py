@@ -72,6 +72,9 @@ class MonotonicRun(SparseRun):
         return event.sequence <= self.top
 
     def advance(self, event: Event, progress: Progress) -> None:
+        if progress.retry is not None:
+            # Since the retry was due, it had to be settled again.
+            self.result.retried[event] = progress.retry.attempts
         super().advance(event, progress)
         if not self.ordering.appended:
             progress.remember(event.sequence)

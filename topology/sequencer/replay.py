@@ -26,5 +26,9 @@ def replayed(ordering: Ordering, events: Sequence[Event]) -> list[Event]:
     events: in order of arrival. Nothing is late: gaps are given up only when all of them are there.
     """
     size = max(ordering.size, len(events))
-    patient = ordering.at_once(size=size, open_after=None, drain=len(events), jump=LAST)
-    return step(patient, _New(ordering), Timers(), events, now=LAST).ready
+    patient = ordering.at_once(
+        size=size, open_after=None, drain=len(events), portion=LAST, jump=LAST
+    )
+    found = step(patient, _New(ordering), Timers(), events, now=LAST)
+    assert not found.unfinished, "a history is taken whole"
+    return found.ready

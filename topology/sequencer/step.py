@@ -31,7 +31,8 @@ class Step:
     came late, how long it had lasted (ms). closed: (stream, sequence) of a closing event → when its
     stream is forgotten (ms). reopened: the events that started a closed stream again. impossible:
     events so far above their stream that their sequence cannot be; nothing is kept of them. before:
-    stream → the (last, closed) of the Progress that was taken over from the state.
+    stream → the (last, closed) of the Progress that was taken over from the state. retried: events
+    that are tried again → how often they were, where that is not known when a retry is due.
     """
 
     changed: dict[str, int | Progress] = field(default_factory=dict)
@@ -50,3 +51,4 @@ class Step:
     reopened: list[Event] = field(default_factory=list)
     impossible: list[Event] = field(default_factory=list)
     before: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    retried: dict[Event, int] = field(default_factory=dict)

@@ -31,8 +31,8 @@ def named(stream: Any, sequence: Any) -> dict[str, Any]:
     "headers",
     [
         named(None, 1), named(b"\xff", 1), named("a", "1_0"), named("a", "\u0661"), named("a", 1.5),
-        named("a", True),
-        named("a", 2**63), named("a", "-9223372036854775809"), named({"a": 1}, 1), named("a", [1, None]), named("a", []),
+        named("a", True), named("a", 2**63), named("a", "-9223372036854775809"),
+        named({"a": 1}, 1), named("a", [1, None]), named("a", []),
         {"sequitur-id": None}, {"sequitur-id": b"\xff"},
     ],
 )  # fmt: skip

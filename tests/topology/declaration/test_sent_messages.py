@@ -121,6 +121,19 @@ def test_a_message_that_fails_is_its_events_failure_with_the_trail() -> None:
     assert "transformation 'page' failed: ValueError: no such page" in error["error"]
 
 
+def test_each_path_has_the_message_as_it_was_sent() -> None:
+    topology, orders = shop()
+    view = topology.view("sizes", of=orders)
+    view.transform(
+        Transformation("same", "json", "json", lambda body, _: body.replace(b"500", b"501"))
+    ).route(rules("orders")).to()
+    view.sent_to("orders").to("copies")
+    driver = TopologyTestDriver(topology)
+    driver.pipe("orders", {"order": "a", "n": 1, "amount": 500})
+    (copy,) = driver.read("copies")
+    assert orjson.loads(copy.value or b"")["amount"] == 500
+
+
 def test_it_is_described_drawn_and_travels() -> None:
     topology, orders = shop()
     topology.view("sizes", of=orders).route(rules("orders")).to()

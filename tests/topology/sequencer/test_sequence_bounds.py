@@ -15,6 +15,7 @@ from topology import (
     Inspector,
     Topology,
     TopologyTestDriver,
+    ask,
     contiguous,
     earliest_seen,
     halt,
@@ -135,6 +136,16 @@ def test_a_stream_that_is_joined_midway_may_begin_anywhere_and_not_jump_from_the
     of.restart()
     pipe(of, base + 2)
     assert of.last("v", "a") == base + 2
+
+
+@pytest.mark.parametrize("gap", [wait(), ask("shop")])
+def test_nor_where_it_begins_with_its_first_event(gap: Any) -> None:
+    """It waited for ever, and `ask` asked for all that was missing in front of it."""
+    of = driver(start=earliest_seen(after=10), gap=gap, full=spill())
+    pipe(of, 10**15, 3, 1)
+    assert (of.last("v", "a"), of.waiting("v", "a"), of.counts("v").dead) == (1, [3], 1)
+    pipe(of, 2)
+    assert of.last("v", "a") == 3
 
 
 def test_a_stream_that_an_event_opens_keeps_nothing_that_cannot_follow_it() -> None:

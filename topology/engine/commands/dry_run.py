@@ -8,6 +8,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.handling import Handling
 from topology.engine.state.view_state import ViewState
 from topology.model.event import Event
+from topology.sequencer.ordering import LAST
 from topology.sequencer.progress import Progress
 from topology.sequencer.sequencer import step
 from topology.sequencer.timers import Timers
@@ -60,7 +61,10 @@ def _prepared(state: ViewState, stream: str) -> tuple[list[Event], Handling]:
     found = state.progress(stream)
     progress = Progress(found) if isinstance(found, int) else found.copy()
     progress.held, progress.retry = False, None
-    result = step(state.ordering, _Released(state, progress), Timers(), (), resume=[stream])
+    # All has settled that waits: what is to go is known.
+    now = LAST if state.ordering.settles else None
+    released = _Released(state, progress)
+    result = step(state.ordering, released, Timers(), (), now=now, resume=[stream])
     # Whatever the view does about a failure, here the first one is where it ends.
     view = replace(state.view, error=Park())
     return result.ready, Handling(view, CommitUnit("", 0), state.stream_state, stored=state.cells)

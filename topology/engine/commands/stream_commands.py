@@ -113,7 +113,10 @@ def redrive(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult
 def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     """Release a parked stream without its failed event, which goes to the dead topic."""
     stream, held = _held(task, command)
-    failed = next(task.state.waits(stream))
+    if (failed := next(task.state.waits(stream), None)) is None:
+        raise CommandRefused(f"{_of(task, stream)}: what failed is yet to come again; ask then")
+    if task.state.ordering.counts and failed.sequence != held.last + task.state.ordering.step:
+        return _unpark_without_head(task, command, unit)
     if command.dry_run:
         told = (
             f"{_of(task, stream)} would go on behind "
@@ -137,6 +140,21 @@ def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
         f"{task.view.dead_topic}" + _but_halted(task),
         {"dead": 1, "last": failed.sequence, "released": progress.waiting},
     )
+
+
+def _unpark_without_head(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
+    """What failed is dead already, as the input lost it: nothing else is to go with it."""
+    stream, held = _held(task, command)
+    missing = held.last + task.state.ordering.step
+    told = f"behind {held.last}; {missing}, which failed, is dead already, and is missing"
+    if command.dry_run:
+        facts = {"dead": 0, "last": held.last, "released": held.waiting}
+        return CommandResult(True, f"{_of(task, stream)} would go on {told}", facts)
+    released(task, stream)
+    progress = task.state.waiting[stream]
+    moved(task, stream, progress, [], unit)
+    facts = {"dead": 0, "last": progress.last, "released": progress.waiting}
+    return CommandResult(True, f"{_of(task, stream)} goes on {told}" + _but_halted(task), facts)
 
 
 def release_in_order(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:

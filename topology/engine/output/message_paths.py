@@ -1,6 +1,7 @@
 """What becomes of a view's messages on the paths that its verbs declare."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -61,7 +62,7 @@ def _made(path: MessagePath, item: Emit, message: Record, place: bytes) -> list[
         value = run(step, value, message)
     if path.rules is None:
         return [Emit(path.to[""], item.key, value, item.headers)]
-    message.value = value
+    message = replace(message, value=value)  # another path has it as it was
     routing = path.rules.route(message)
     if routing.reason is not None:
         raise Malformed(str(path.rules.route(message, "all")))

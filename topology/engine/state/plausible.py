@@ -7,6 +7,7 @@ what is due is due at the latest when it would be if it were noted now.
 
 from topology.declaration.policies import OnError
 from topology.declaration.policies import Retry as RetryPolicy
+from topology.declaration.policies.error import BACKOFF_LIMIT, Failing
 from topology.sequencer.progress import PendingRetry, Progress
 
 ALWAYS = 1 << 62
@@ -28,4 +29,7 @@ def bound(progress: Progress, now: int, error: OnError) -> bool:
 
 def longest(error: OnError, attempts: int) -> int:
     """How long the retry after so many may be away (ms)."""
-    return max(1, round(error.delay(attempts) * 1000)) if isinstance(error, RetryPolicy) else 0
+    if isinstance(error, RetryPolicy):
+        return max(1, round(error.delay(attempts) * 1000))
+    # What a policy of one's own has said is not known.
+    return 0 if isinstance(error, Failing) else round(BACKOFF_LIMIT * 1000)

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stores.view_state.memory import MemoryTable
 from tests.topology.deliveries import Arrival, cuts, deliveries, fed, records
 from tests.topology.engine.policies.failing import FOR_EVER, Faults, done, feed
-from topology import Record, advance, park, retry, skip
+from topology import Event, Inspector, Record, Topology, advance, monotonic, park, retry, skip
+from topology.engine.stream_task import StreamTask
 
 
 def test_an_event_that_fails_for_a_while_is_handled_in_its_place() -> None:
@@ -158,3 +160,27 @@ def test_each_stream_is_in_order_whatever_fails(
     assert counts.failed == len(passed)
     assert counts.accounted == counts.received == len(arrivals)
     assert counts.parked == 0
+
+
+def test_in_a_monotonic_view_retries_end_too() -> None:
+    """Each retry was the first one: what is tried again had to be settled again meanwhile."""
+    topology = Topology("shop")
+    source = topology.source(
+        "in", inspector=Inspector("id", "n"), keyed=True, sequence=monotonic(settle=1)
+    )
+    calls: list[int] = []
+
+    def fails(event: Event) -> None:
+        calls.append(event.sequence)
+        raise ValueError("always")
+
+    topology.view("v", of=source, handler=fails, error=retry(times=2, backoff=1, then=park()))
+    task = StreamTask(topology, source, 0, {"v": MemoryTable()}, now=0)
+    came = [Record("in", 0, 0, b"a", b'{"id": "a", "n": 7}')]
+    for now in range(0, 20_000, 500):
+        # The time by which all has arrived is known one step behind, as with a broker.
+        task.process(came, now, None)
+        task.process([], now, now)
+        came = []
+    counts = task.views["v"].state.counts
+    assert (calls, counts.parked, counts.waiting) == ([7, 7, 7], 1, 0)

@@ -21,7 +21,7 @@ times = st.integers(0, 2 * NOW)
 def test_no_stored_time_is_further_away_than_the_policy_itself(
     since: int, rejected: int, due: int, attempts: int, now: int
 ) -> None:
-    policy = retry(1000, backoff=1.0, limit=60.0) if attempts < 1000 else park()
+    policy: Any = retry(1000, backoff=1.0, limit=60.0) if attempts < 1000 else park()
     progress = Progress(
         3, since=since, rejected=rejected, held=True, retry=PendingRetry(attempts, due)
     )
@@ -35,6 +35,17 @@ def test_no_stored_time_is_further_away_than_the_policy_itself(
     assert progress.retry.due <= now + 60_000
     assert changed == (before != progress)
     assert not bound(progress, now, policy), "twice is once"
+
+
+def test_what_a_policy_of_ones_own_has_said_stands_after_a_hand_over() -> None:
+    # It was due at once, so that a few hand-overs used up all retries.
+    progress = Progress(3, held=True, retry=PendingRetry(1, NOW + 600_000))
+    policy: Any = object()
+    assert not bound(progress, NOW, policy)
+    assert progress.retry == PendingRetry(1, NOW + 600_000)
+    progress.retry = PendingRetry(1, 2 * NOW)
+    assert bound(progress, NOW, policy)
+    assert progress.retry == PendingRetry(1, NOW + 86_400_000)
 
 
 def topology(**policies: Any) -> Topology:

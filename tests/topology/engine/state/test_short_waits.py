@@ -372,6 +372,28 @@ def test_what_is_not_in_the_input_any_more_is_dead_and_told_of_and_missing_again
     assert partition.handled() == {"a": [1, 2], "b": [1], "c": [1, 2, 3]}
 
 
+def test_unpark_takes_nothing_else_for_what_failed_where_that_is_dead_already() -> None:
+    handled: list[int] = []
+
+    def handler(event: Event) -> None:
+        if event.sequence == 2 and event.message.offset < 3:
+            raise ValueError("no")
+        handled.append(event.sequence)
+
+    partition = Short(shop(handler=handler, error=park()), WaitLimits())
+    partition.send(("a", 1), ("a", 2), ("a", 3))
+    partition.log[1] = replace(partition.log[1], value=b"{}")
+    partition.crash()
+    unpark = Command("unpark", "board", "a")
+    tried = execute(partition.view(), replace(unpark, dry_run=True), CommitUnit("orders", 0))
+    assert tried.facts == {"dead": 0, "last": 1, "released": 1}
+    partition.tell(unpark)
+    counts = partition.view().state.counts
+    assert (counts.dead, counts.waiting, counts.parked) == (1, 1, 0)
+    partition.send(("a", 2))
+    assert handled == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     "other", [{"timestamp": 1}, {"value": b"{}"}, {"key": b"b"}, {"headers": [("stream", b"b")]}]
 )
