@@ -6,6 +6,10 @@ AssertionError ("invalid state transition"): no KafkaErrors, and nothing that te
 was fenced from a fault of the program. Importing this lets each of these calls raise the error that
 ended the transaction.
 
+A producer without transactions numbers its batches too, so that the broker takes each once. Where
+it refuses one, all that follow would be out of order to it, for ever: the producer goes on under
+another id, by which they are counted anew.
+
 And what ended it is not in the log twice: futures of aiokafka's own, which nobody looks at, and
 batches that were in flight are no tracebacks there.
 """
@@ -18,11 +22,19 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import ProducerFenced
 from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
-from aiokafka.producer.transaction_manager import TransactionManager, TransactionState
+from aiokafka.producer.transaction_manager import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    PidAndEpoch,
+    TransactionManager,
+    TransactionState,
+)
+from aiokafka.util import create_future
 
 _FAILED = (TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR)
 _transition_to = TransactionManager._transition_to
 _begin, _fail = MessageAccumulator.__init__, MessageBatch.failure
+_pop = MessageAccumulator._pop_batch
 
 
 def _what_ended(transactions: Any) -> BaseException:
@@ -80,9 +92,28 @@ def _looked_at(fail: Callable[..., None]) -> Callable[..., None]:
     return failing
 
 
+def _pop_batch(self: Any, partition: Any) -> Any:
+    """Take a batch; one of a producer without transactions knows who has numbered it."""
+    batch, numbering = _pop(self, partition), self._txn_manager
+    if numbering is not None and numbering.transactional_id is None:
+        batch.numbered = numbering, numbering.producer_id
+    return batch
+
+
+def _count_anew(numbering: Any, id: int) -> None:
+    """Ask for another id before the next batch is sent, if none was asked for since."""
+    if numbering.producer_id == id:
+        numbering._pid_and_epoch = PidAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        numbering._pid_waiter = create_future()
+        numbering._sequence_numbers.clear()
+
+
 def _failure(self: Any, exception: BaseException) -> None:
     """Fail; of a producer that was fenced each call says so, and so nothing but what is awaited."""
     _fail(self, exception)
+    if (numbered := getattr(self, "numbered", None)) is not None:
+        # Not at once: it may fail while others are taken, which have a number by the old id.
+        asyncio.get_running_loop().call_soon(_count_anew, *numbered)
     self._drain_waiter.exception()
     if isinstance(exception, ProducerFenced):
         for future, _ in self._msg_futures:
@@ -90,6 +121,7 @@ def _failure(self: Any, exception: BaseException) -> None:
 
 
 MessageAccumulator.__init__ = _accumulator
+MessageAccumulator._pop_batch = _pop_batch
 MessageBatch.failure = _failure
 TransactionManager.error_transaction = _looked_at(TransactionManager.error_transaction)
 TransactionManager.fatal_error = _looked_at(TransactionManager.fatal_error)

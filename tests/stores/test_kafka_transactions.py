@@ -9,11 +9,17 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import IllegalOperation, KafkaConnectionError, ProducerFenced
+from aiokafka.errors import (
+    IllegalOperation,
+    KafkaConnectionError,
+    MessageSizeTooLargeError,
+    ProducerFenced,
+)
 from aiokafka.protocol.produce import ProduceRequest
+from confluent_kafka.cimpl import NewTopic as KafkaTopic
 
 from stores.kafka_topics import create_topics
-from tests.conftest import BrokerAddress
+from tests.conftest import BrokerAddress, make_topics
 from topology.model.ending import wait_for_stop
 
 pytestmark = pytest.mark.integration
@@ -133,3 +139,47 @@ async def _fenced_in_flight(first: AIOKafkaProducer, second: AIOKafkaProducer, t
 
 def _sends(task: "asyncio.Task[Any]") -> bool:
     return getattr(task.get_coro(), "__name__", "") == "_send_produce_req"
+
+
+async def test_a_producer_without_transactions_goes_on_behind_what_was_refused(
+    broker: BrokerAddress, unique: Callable[[str], str]
+) -> None:
+    """All that followed was out of order to the broker, for as long as the process lived."""
+    name = unique("refused")
+    make_topics(broker.address, KafkaTopic(name, 1, 1, config={"max.message.bytes": "500"}))
+    producer = AIOKafkaProducer(bootstrap_servers=broker.address, enable_idempotence=True)
+    await producer.start()
+    try:
+        ends = []
+        for _ in range(2):
+            ends.append((await producer.send_and_wait(name, b"small", b"k")).offset)
+            with pytest.raises(MessageSizeTooLargeError):
+                await producer.send_and_wait(name, b"x" * 2000, b"k")
+        ends.append((await producer.send_and_wait(name, b"small", b"k")).offset)
+        assert ends == [0, 1, 2]
+    finally:
+        await wait_for_stop(producer.stop())
+
+
+async def test_no_number_is_taken_back_while_others_are_given(broker: BrokerAddress) -> None:
+    # A batch that has waited for too long fails while those behind it are taken.
+    producer = AIOKafkaProducer(bootstrap_servers=broker.address, enable_idempotence=True)
+    await producer.start()
+    try:
+        numbering: Any = producer._txn_manager
+        waiting = producer._message_accumulator
+        for number in (0, 1):
+            batch = waiting.create_builder()
+            batch.append(key=b"k", value=b"v", timestamp=None)
+            waiting._append_batch(batch, TopicPartition("none", number))
+        first = waiting._pop_batch(TopicPartition("none", 0))
+        first.failure(KafkaConnectionError("nobody leads it"))
+        second = waiting._pop_batch(TopicPartition("none", 1))
+        assert numbering.has_pid()
+        await asyncio.sleep(0)
+        assert not numbering.has_pid()
+        second.failure(KafkaConnectionError("nor this one"))
+        assert first.future.exception()
+        assert second.future.exception()
+    finally:
+        await wait_for_stop(producer.stop())

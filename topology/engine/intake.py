@@ -99,9 +99,14 @@ def encode_intake(intake: IntakeCounts) -> str:
 
 
 def decode_intake(text: str | None) -> IntakeCounts:
-    """The counts of a committed offset's metadata; zeros where it has none."""
-    found = orjson.loads(text) if text else {}
-    return IntakeCounts(**{name: found[name] for name in _NAMES if name in found})
+    """The counts of a committed offset's metadata; zeros where it has none of ours."""
+    try:
+        found = orjson.loads(text) if text else {}
+    except orjson.JSONDecodeError:
+        found = {}
+    if not isinstance(found, dict):
+        found = {}
+    return IntakeCounts(**{name: n for name in _NAMES if type(n := found.get(name)) is int})
 
 
 _NAMES = tuple(each.name for each in fields(IntakeCounts))

@@ -1,5 +1,6 @@
 """What the partitions of a worker share: its settings, tables, clients and agents."""
 
+import asyncio
 import itertools
 import math
 import time
@@ -60,6 +61,7 @@ class WorkerContext:
         shared_reader: Reads the input of the views that read together.
         side_reader: Reads redeliveries and commands.
         standalone_readers: View → the reader of a view that reads by itself.
+        standalone_lock: Held while one of these readers is made.
         producer: The worker's one producer, at least once only.
         assigned: The input partitions that this worker has.
         grant_numbers: The numbers of attempts at events, never the same twice in a process.
@@ -90,6 +92,7 @@ class WorkerContext:
     sources: dict[str, WorkChannel] = field(default_factory=dict)
     views: dict[str, WorkChannel] = field(default_factory=dict)
     standalone_readers: dict[str, Reader] = field(default_factory=dict)
+    standalone_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     producer: AIOKafkaProducer | None = None
     assigned: list[TopicPartition] = field(default_factory=list)
     grant_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -153,11 +156,12 @@ class WorkerContext:
 
     async def reader(self, view: str) -> Reader:
         """The reader of a view that reads apart."""
-        found = self.standalone_readers.get(view)
-        if found is None:
-            found = Reader(self.app, self.settings)
-            await found.start()
-            by_stream = self.topology.views[view].of.by_stream
-            found.assign(tp for tp in self.assigned if tp.topic == by_stream)
-            self.standalone_readers[view] = found
-        return found
+        async with self.standalone_lock:  # all partitions ask at once
+            found = self.standalone_readers.get(view)
+            if found is None:
+                found = Reader(self.app, self.settings)
+                await found.start()
+                by_stream = self.topology.views[view].of.by_stream
+                found.assign(tp for tp in self.assigned if tp.topic == by_stream)
+                self.standalone_readers[view] = found
+            return found

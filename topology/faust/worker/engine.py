@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from topology.faust.worker.ordered.changed_work import check_same_work
 from topology.faust.worker.partition import Partition
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.rekey_partition import RekeyPartition
+from topology.faust.worker.retry_until_available import retry_until_available
 from topology.faust.worker.route_partition import RoutePartition
 from topology.faust.worker.router_process import RouterProcess
 from topology.faust.worker.stream_partition import StreamPartition
@@ -132,7 +134,7 @@ class Engine:
         await self.revoke()
         mine = [TopicPartition(*tp) for tp in assigned if tp[0] in self.topics]
         await self._close_tables(mine)
-        await self._connect(mine)
+        await retry_until_available(partial(self._connect, mine), self.settings.broker)
         self.running = running = [self._partition(tp) for tp in mine]
         self.is_assigned = True
         # All are there before one begins, so that none runs ahead of another one's start.
@@ -183,9 +185,14 @@ class Engine:
         context = self.context
         if context.producer is None and self.settings.guarantee == "at_least_once":
             producer = shared_producer(connection(self.app))
-            await producer.start()
+            try:
+                await producer.start()
+            except BaseException:
+                await wait_for_stop(producer.stop())
+                raise
             context.producer = producer
-        await asyncio.gather(context.shared_reader.start(), context.side_reader.start())
+        for reader in (context.shared_reader, context.side_reader):
+            await reader.start()
         await context.barriers.start()
         for router in context.routers.values():
             router.start()

@@ -123,6 +123,7 @@ class Partition:
 
     async def _start_again(self, error: BaseException) -> None:
         await self._close(RETRY)
+        self._context.partitions.forget()
         # Another worker has the partition, as the group will tell this one soon. Fencing that
         # worker off in turn would only make the two take turns.
         fenced = isinstance(error, ProducerFenced | InvalidProducerEpoch | TableFenced)

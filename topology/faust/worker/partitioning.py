@@ -28,6 +28,10 @@ class Partitions:
             found = self._counts[topic] = await self._ensure(topic, wanted)
         return found
 
+    def forget(self) -> None:
+        """Ask for topics anew: one may have been deleted."""
+        self._counts.clear()
+
     def of(self, key: bytes | None, count: int) -> int:
         """The partition of a key; records without a key take turns."""
         if key is None:

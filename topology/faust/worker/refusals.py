@@ -175,7 +175,11 @@ class Refusals:
         try:
             inputs = await self._partitions.count(self._source.topic, 1)
             number = self._partitions.of(key, await self._partitions.count(topic, inputs))
-            await producer.send_and_wait(topic, value, key, number, timestamp, headers)
+            # As the unit's own, which may have neither key nor value.
+            batch = producer.create_batch()
+            batch.append(key=key, value=value, timestamp=timestamp, headers=headers)
+            batch.close()
+            await (await producer.send_batch(batch, topic, partition=number))
         except KafkaError as error:
             found: Exception = error
             return found

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sized
 from typing import Any, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaTimeoutError
 from aiokafka.producer import sender
 from aiokafka.structs import OffsetAndMetadata
 
@@ -22,6 +23,8 @@ REQUEST_BYTES = 16 << 20
 """A message of the broker's full size plus what a buffer row adds must still fit."""
 
 
+LONGEST = 90.0
+"""Seconds of a transaction; brokers give one up after 60."""
 RETRY = 3
 """Milliseconds before a step of a transaction that the broker is not ready for is tried again."""
 
@@ -98,6 +101,16 @@ class TransactionalWriter:
         await self.producer.start()
 
     async def commit(self, unit: CommitUnit, source: TopicPartition) -> dict[str, int]:
+        try:
+            async with asyncio.timeout(LONGEST):
+                return await self._commit(unit, source)
+        except TimeoutError:
+            # aiokafka asks on for ever where a topic of the transaction is not there any more.
+            raise KafkaTimeoutError(
+                f"a transaction has not ended within {LONGEST:.0f} s: is one of its topics gone?"
+            ) from None
+
+    async def _commit(self, unit: CommitUnit, source: TopicPartition) -> dict[str, int]:
         few = _few(unit)
         await self._transaction.begin()
         outputs, changes = await self._packer.send(unit)

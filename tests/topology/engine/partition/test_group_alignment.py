@@ -63,6 +63,9 @@ def test_the_time_goes_with_the_committed_offset_and_older_workers_note_none() -
     assert decode_intake(encode_intake(noted)) == noted
     assert decode_intake('{"read":9,"malformed":0,"unknown":0}').time == 0
     assert decode_intake("").time == 0
+    # Of the group's earlier life, with another consumer.
+    for theirs in ("AgAAAZsK", "7", "[1]", "null", '{"read":"9"}', '{"read":true}', "{", "\ud800"):
+        assert decode_intake(theirs) == IntakeCounts()
     assert len(encode_intake(noted)) < 200
 
 
