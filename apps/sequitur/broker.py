@@ -103,7 +103,7 @@ def _is_runner(pid: str) -> bool:
 
 def _install() -> None:
     if not jars.installed(jars.BROKER):
-        print("fetching the broker, which is done once (60 MB) …", flush=True)
+        print("fetching the broker, which is done once (43 MB) …", flush=True)
         jars.install(jars.BROKER)
 
 

@@ -67,9 +67,19 @@ class _Formatter(logging.Formatter):
         return self._hide(super().format(record))
 
 
+_given: dict[str, None] = {}
+"""The URLs that commands of this process were about."""
+
+
+def without_given(text: str) -> str:
+    """What a command of this process says, without the secrets of URLs that it was about."""
+    return without_secrets(text, _given)
+
+
 def log_to_stderr(urls: Iterable[str | None] = (), kafka: Mapping[str, str] = _NONE) -> None:
     """Log from INFO on, whoever logs, without what these URLs and options keep secret."""
     given = [url for url in urls if url]
+    _given.update(dict.fromkeys(given))
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         _Formatter(lambda text: without_secrets(without_options(text, kafka), given))

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TextIO
 
 from sequitur.cli.main import main
+from sequitur.cli.outcome import without_given
 from sequitur.console.run_command import BYTES, Answer
 from topology.model.errors import described
 
@@ -41,7 +42,8 @@ class _Errors(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if (kept := _heard.get()) is not None:
-            kept.append(f"{record.getMessage()}\n")
+            # A command that has a process of its own has a log that hides them.
+            kept.append(f"{without_given(record.getMessage())}\n")
 
 
 def begin() -> None:
@@ -69,7 +71,7 @@ def _run(words: Sequence[str]) -> Answer:
         status = main([*words])
     except Exception as error:
         status = 2
-        kept.append(described(error))
+        kept.append(without_given(described(error)))
     finally:
         _heard.reset(token)
     return Answer(status, "".join(kept).strip("\n"))

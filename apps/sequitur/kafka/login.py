@@ -60,7 +60,8 @@ def _one_of(found: dict[str, Any], key: str, known: Sequence[str], file: Path | 
     name = _SETTINGS[key]
     if name not in found:
         return known[0]
-    if (value := found[name].upper()) not in known:
+    value = str(found[name]).upper()
+    if value not in known:
         raise ValueError(f"{file}: {key}={found[name]!r}; use one of {', '.join(known)}")
     found[name] = value
     return value

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from sequitur.relay.reading import tolerant
 from sequitur.relay.records import headers_of
 from sequitur.relay.refusals import divided
 from sequitur.relay.wire import decode, encode
 from soak.fuzz.inbox_requests import fresh
 from stores.db.data_errors import OF_DATA
 from stores.message import Message
+from stores.outbox.any_text import any_text
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START, Draft, damage
@@ -56,9 +56,7 @@ class LogRows:
                     connection.execute(text(f"{sql} WHERE id = :id"), {"value": value, "id": row})
                 except (IntegrityError, *OF_DATA):  # NULL, as NaN is; it is not there then
                     continue
-        with engine.connect() as connection:
-            driver: Any = connection.connection.driver_connection
-            driver.text_factory = tolerant
+        with engine.connect() as connection, any_text(connection):
             found = self._read(log, connection)
         assert [message.id for message in found] == [1, 2, 3, 4, 5, 6]
         good, bad, _ = divided(found, lambda message: message.damage)

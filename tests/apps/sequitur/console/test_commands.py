@@ -13,6 +13,7 @@ import pytest
 from nicegui import Client, core
 from nicegui.page import page
 
+from sequitur.cli import outcome
 from sequitur.console import look_command
 from sequitur.console.jobs import Job, Jobs
 from sequitur.console.pages import audit
@@ -137,3 +138,20 @@ def test_what_a_command_of_this_process_says_is_kept_from_what_others_say(
     assert wrong.status == 2
     assert "No such command 'stats'" in wrong.text
     assert capsys.readouterr().out == "another\n"
+
+
+def test_no_secret_of_a_url_is_in_what_a_command_of_this_process_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outcome, "_given", {})
+    monkeypatch.setattr(logging.getLogger(), "handlers", [logging.NullHandler()])
+    outcome.log_to_stderr(["postgresql://me:geheim-und-lang@host/log"])
+    kept = list[str]()
+    token = look_command._heard.set(kept)
+    try:
+        record = logging.LogRecord("a", logging.ERROR, "", 0, "no %s", ("geheim-und-lang",), None)
+        look_command._Errors().emit(record)
+    finally:
+        look_command._heard.reset(token)
+    (said,) = kept
+    assert "geheim" not in said
