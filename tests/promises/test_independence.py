@@ -75,7 +75,7 @@ def test_a_stream_that_waits_for_ever_does_not_hold_others_back() -> None:
 
 
 def test_streams_whose_ids_begin_alike_keep_their_waiting_events_apart() -> None:
-    streams = ["a", "a\0", "a\0é", "a\0éééé", "a\0\0\0\0\0\0\0\0\0", "ab"]
+    streams = ["a", "a\1", "a\1é", "a\1éééé", "a\1\1\1\1\1\1\1\1\1", "ab"]
     partition = Partition(shop(buffer=1, gap=skip(after=5)))
     for nth, stream in enumerate(streams):
         partition.feed(records([Arrival(stream, 10 + nth, 0)]))

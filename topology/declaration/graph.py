@@ -184,21 +184,37 @@ class Graph(SideTopics):
                     "scope='topic'"
                 )
 
+    def _inputs(self) -> set[str]:
+        """The topics that are read, and those that routes write; by what Kafka tells apart."""
+        found = {topic for source in self._sources.values() for topic in source.topics}
+        found |= {stage.topic for stage in self._parallel.values()}
+        for route in self._routes.values():
+            found |= {*route.topics, *route.to.values()}
+        return {*map(alike, found)}
+
+    def _check_by_stream(self, source: Source) -> None:
+        """Whether a source may have its own topic. Raises DeclarationError."""
+        topic = source.by_stream
+        use = "a source's topic" if alike(topic) in self._inputs() else self._own_use(topic)
+        if use or alike(topic) in map(alike, source.topics):
+            raise DeclarationError(
+                f"source {source.name!r}: its by-stream topic would be {topic!r}, which is "
+                f"{use or 'its own input'} already (Kafka takes . and _ for the same); give it "
+                "another name"
+            )
+
     def _check_output(self, view: str) -> None:
-        inputs = {topic for source in self._sources.values() for topic in source.topics}
-        own = {source.by_stream for source in self._sources.values()} | {*self.side_topics}
-        own.add(self.clock_topic)
+        inputs, own = self._inputs(), {each.by_stream for each in self._sources.values()}
+        own |= {*self.side_topics, self.clock_topic, f"{self.name}.dead-records"}
         for other in (*self._views.values(), *(each.view for each in self._parallel.values())):
             own |= {*self._topics_of(other.name).values(), *other.emitting.declared}
-        inputs |= {stage.topic for stage in self._parallel.values()}
-        for route in self._routes.values():
-            inputs |= {*route.topics, *route.to.values()}
+        own = {*map(alike, own)}
         for what, topic in self._topics_of(view).items():
-            if topic in inputs | own:
-                use = "is a source's topic" if topic in inputs else "has another use"
+            if alike(topic) in inputs | own:
+                use = "is a source's topic" if alike(topic) in inputs else "has another use"
                 raise DeclarationError(
                     f"view {view!r}: its {what} topic would be {topic!r}, which {use}; "
-                    "rename the view"
+                    "rename the view (Kafka takes . and _ for the same)"
                 )
 
     def _check_tables(self, view: str, declared: tuple[Table, ...]) -> None:

@@ -114,6 +114,10 @@ class Topology(Routing):
         for each in topics:
             checked_topic(each)
             self._check_input(each)
+            if use := self._own_use(each):
+                raise DeclarationError(
+                    f"topic {each!r} is {use} of this topology; read it in a topology of its own"
+                )
         name = checked_name("source", topics[0] if name is None else name)
         if name in self._sources:
             raise DeclarationError(f"source {name!r} exists twice; give one of them a `name`")
@@ -133,6 +137,8 @@ class Topology(Routing):
             partitions=partitions,
             unknown=unknown,
         )
+        if not keyed:
+            self._check_by_stream(source)
         self._sources[name] = source
         return source
 

@@ -19,7 +19,7 @@ from topology.engine.state.rows import POSITIONS
 from topology.engine.state.short_waits import WaitLimits
 from topology.engine.view_task import ViewTask
 from topology.inspectors.inspector import Several
-from topology.model.errors import Malformed
+from topology.model.errors import Malformed, described
 from topology.model.event import Damaged, Draft, Event, Message
 from topology.model.large import too_large
 from topology.model.origin_headers import ORIGIN, ORIGIN_KEY, REASON, origin, original
@@ -117,8 +117,8 @@ class StreamTask:
                     raise Malformed(
                         f"the sequence {sequence} is not one of {start}, {start + add}, …"
                     )
-            except Malformed as reason:
-                malformed(self.topology, message, unit, reason, now)
+            except Exception as error:
+                malformed(self.topology, message, unit, _reason(error), now)
                 continue
             event = Draft(stream, sequence, kind, content, message, now)
             event.__class__ = Event
@@ -235,8 +235,8 @@ class RekeyTask:
                 if record.__class__ is Damaged:
                     raise Malformed(record.reason)
                 found = inspect(record)
-            except Malformed as reason:
-                malformed(self.topology, record, unit, reason, now)
+            except Exception as error:
+                malformed(self.topology, record, unit, _reason(error), now)
                 continue
             if found is None:
                 unknown(self.topology, self.source, record, unit, now)
@@ -252,6 +252,13 @@ class RekeyTask:
             unit.reports.append(mostly_malformed(self.topology, self.source, told, unit))
         unit.intake = encode_intake(self.intake)
         return unit
+
+
+def _reason(error: Exception) -> Malformed:
+    """Why a message is malformed. Inspectors raise nothing else; a fault in one stops no worker."""
+    if isinstance(error, Malformed):
+        return error
+    return Malformed(f"the inspector failed: {described(error)}")
 
 
 def malformed(

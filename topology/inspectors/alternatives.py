@@ -8,6 +8,7 @@ from topology.inspectors.inspector import (
     compile_inspector,
     resolved,
 )
+from topology.inspectors.normalise import SequenceType
 from topology.inspectors.stream_ids import StreamIds
 from topology.model.errors import DeclarationError
 from topology.model.event import Message
@@ -20,6 +21,7 @@ class FirstOf(Normalised):
         if not inspectors:
             raise DeclarationError("first_of(): name at least one inspector")
         self.inspectors = tuple(map(resolved, inspectors))
+        self.sequence_type: SequenceType = "auto"
         told = (one.holes for one in self.inspectors if isinstance(one, Normalised))
         self.holes = next(filter(None, told), "")
         types = (one.stream_ids for one in self.inspectors if isinstance(one, Normalised))
@@ -27,7 +29,7 @@ class FirstOf(Normalised):
 
     def compile(self) -> Inspect:
         """The inspectors as one function."""
-        each = tuple(map(compile_inspector, self.inspectors))
+        each = tuple(compile_inspector(one, self.sequence_type) for one in self.inspectors)
 
         def inspect(message: Message) -> Found | None:
             for one in each:

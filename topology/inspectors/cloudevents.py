@@ -17,6 +17,7 @@ from topology.inspectors.stream_ids import StreamTypes, checked_stream_ids
 from topology.model.errors import DeclarationError, Malformed
 from topology.model.event import Message
 from topology.model.names import listed
+from topology.model.printable import printable
 
 _ATTRIBUTE = re.compile(r"[a-z0-9]+")
 _INTEGER = range(1, 2**31)
@@ -78,7 +79,7 @@ class CloudEvents(Normalised):
         default_type = self.datacontenttype
         sequence_type = self.sequence_type
         joined, stream_type = self.stream_ids.joined, self.stream_ids.first
-        typed = sequence == "sequence" and sequence_type == "auto"
+        typed = sequence == "sequence" and sequence_type in ("auto", "revision")
 
         def inspect(message: Message) -> Found | None:
             event = cloudevent(message, default_type)
@@ -123,7 +124,7 @@ def _typed(value: Any, sequencetype: Any) -> int:
     """A sequence whose type the producer names."""
     if sequencetype != "Integer":
         raise Malformed(
-            f"the sequencetype {str(sequencetype)[:80]!r} is not known; "
+            f"the sequencetype {printable(sequencetype, 80)!r} is not known; "
             "declare CloudEvents(sequence_type='number') or 'timestamp' to read it all the same"
         )
     number = sequence_number(value, "number")

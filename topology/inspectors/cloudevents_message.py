@@ -11,6 +11,7 @@ from typing import Any
 from topology.inspectors.decoded import decoded
 from topology.model.errors import Malformed
 from topology.model.event import Message
+from topology.model.printable import printable
 
 REQUIRED = ("id", "source", "type")
 
@@ -61,7 +62,7 @@ def is_json(content_type: Any) -> bool:
     """Whether data of that type is JSON. Raises Malformed for what is no media type."""
     media = media_type(content_type) if isinstance(content_type, str) else ""
     if not _MEDIA_TYPE.fullmatch(media):
-        raise Malformed(f"the datacontenttype {str(content_type)[:80]!r} is no media type")
+        raise Malformed(f"the datacontenttype {printable(content_type, 80)!r} is no media type")
     return _JSON.fullmatch(media) is not None
 
 
@@ -107,13 +108,13 @@ def _check(event: dict[str, Any]) -> None:
     """Raises Malformed for what the specification does not let pass as a CloudEvent."""
     version = event["specversion"]
     if not isinstance(version, str) or not version.startswith("1."):
-        raise Malformed(f"the specversion is {str(version)[:80]!r}; 1.0 is known")
+        raise Malformed(f"the specversion is {printable(version, 80)!r}; 1.0 is known")
     for name in REQUIRED:
         value = event.get(name)
         if value is None:
             raise Malformed(f"the {name} is missing: no attribute {name!r}")
         if not isinstance(value, str) or not value:
-            raise Malformed(f"the attribute {name!r} is {str(value)[:80]!r}; it must be text")
+            raise Malformed(f"the attribute {name!r} is {printable(value, 80)!r}; it must be text")
 
 
 def _text(name: str, value: bytes | None) -> str | None:

@@ -65,7 +65,7 @@ class Debezium(Normalised):
         self.stream, self.version, self.sequence = names, version, sequence
         self.sequence_type = checked_sequence_type("Debezium", sequence_type)
         self.stream_ids = checked_stream_ids("Debezium", stream_type, len(names))
-        self._number = self._ordering()
+        self._ordering()  # so that a field that is none is refused here
         if version is None and sequence is None:
             self.holes = (
                 "positions in the database's log, which have holes; use sequence=monotonic(…), or "
@@ -74,7 +74,7 @@ class Debezium(Normalised):
 
     def compile(self) -> Inspect:
         """Return the inspector as one function of a message."""
-        names, number = self.stream, self._number
+        names, number = self.stream, self._ordering()
         joined, stream_type = self.stream_ids.joined, self.stream_ids.first
 
         def inspect(message: Message) -> Found | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from topology.inspectors.normalise import sequence_number
 from topology.model.errors import Malformed
+from topology.model.printable import printable
 
 _FILE = re.compile(r".*\.([0-9]{1,10})", re.DOTALL)
 _ROW_BITS, _POSITION_BITS, _FILE_BITS = 12, 32, 19
@@ -21,7 +22,7 @@ def position(source: Mapping[str, Any]) -> int:
     read = _POSITIONS.get(connector) if isinstance(connector, str) else None
     if read is None:
         raise Malformed(
-            f"the connector {str(connector)[:80]!r} names no position that fits into 64 bits; "
+            f"the connector {printable(connector, 80)!r} names no position that fits into 64 bits; "
             "order by Debezium(version=…) or Debezium(sequence=…)"
         )
     return read(source)
@@ -37,9 +38,9 @@ def _binlog(source: Mapping[str, Any]) -> int:
 
     Bits from the top: 19 for the file's number, 32 for the byte, 12 for the row.
     """
-    found = _FILE.fullmatch(str(_field(source, "file")))
-    if found is None:
-        raise Malformed(f"the binlog file {str(source['file'])[:80]!r} has no number at its end")
+    file = _field(source, "file")
+    if not isinstance(file, str) or (found := _FILE.fullmatch(file)) is None:
+        raise Malformed(f"the binlog file {printable(file, 80)!r} has no number at its end")
     row = source.get("row")
     parts = (
         ("file", int(found[1]), _FILE_BITS),

@@ -1,10 +1,11 @@
 """What an inspector is: it finds and normalises stream, sequence and kind in a source's format."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from topology.inspectors.normalise import sequence_number, stream_id
+from topology.inspectors.normalise import SequenceType, sequence_number, stream_id
 from topology.inspectors.stream_ids import StreamIds
 from topology.model.dotted import load
 from topology.model.errors import DeclarationError, Malformed, described
@@ -99,14 +100,21 @@ def resolved(inspector: AnyInspector, what: str = "inspector") -> Compiles | Ins
     return function
 
 
-def compile_inspector(inspector: AnyInspector) -> Inspect:
+def compile_inspector(inspector: AnyInspector, sequence_type: SequenceType = "auto") -> Inspect:
     """An inspector as one function that normalises what it finds.
 
     What a function returns is normalised like the fields of a declared inspector; None says that
     the message is unknown; any exception in it makes the message malformed.
+
+    Args:
+        inspector: it.
+        sequence_type: how sequences are read of which it does not say it.
     """
     found = resolved(inspector)
     if isinstance(found, Normalised):
+        if getattr(found, "sequence_type", "") == "auto" != sequence_type:
+            found = copy.copy(found)
+            found.sequence_type = sequence_type  # type: ignore[attr-defined]
         return found.compile()
     function = found.compile() if isinstance(found, Compiles) else found
     if not callable(function):
@@ -114,7 +122,7 @@ def compile_inspector(inspector: AnyInspector) -> Inspect:
             f"inspector={inspector!r}: its compile() returned {function!r}; "
             "it must return a function of a message"
         )
-    return _normalising(function)
+    return _normalising(function, sequence_type)
 
 
 def kind_text(value: Any) -> str | None:
@@ -133,14 +141,15 @@ def kind_text(value: Any) -> str | None:
     raise Malformed(f"the kind is a {type(value).__name__}; it must be text or a number")
 
 
-def _normalising(function: InspectorFunction) -> Inspect:
+def _normalising(function: InspectorFunction, sequence_type: SequenceType) -> Inspect:
     def inspect(message: Message) -> Found | None:
         try:
             found = function(message)
             if found is None:
                 return None
             stream, sequence, kind, content = found
-            return stream_id(stream), sequence_number(sequence), kind_text(kind), content
+            number = sequence_number(sequence, sequence_type)
+            return stream_id(stream), number, kind_text(kind), content
         except Malformed:
             raise
         except BaseException as error:

@@ -14,11 +14,12 @@ StreamType = Literal["auto", "text", "int", "guid"]
 
 _HYPHENS, _DIGITS = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", r"[0-9a-f]{32}"
 _GUID = re.compile(
-    rf"{_HYPHENS}|\{{(?:{_HYPHENS}|{_DIGITS})\}}|urn:uuid:(?:{_HYPHENS}|{_DIGITS})", re.I
+    rf"{_HYPHENS}|\{{(?:{_HYPHENS}|{_DIGITS})\}}|urn:uuid:(?:{_HYPHENS}|{_DIGITS})",
+    re.I | re.A,
 )
 """A text that cannot be meant as anything else; 32 digits alone may be a hash, or a number."""
 _GUID_LENGTHS = frozenset((34, 36, 38, 41, 45))
-_ANY_GUID = re.compile(rf"{_GUID.pattern}|{_DIGITS}", re.I)
+_ANY_GUID = re.compile(rf"{_GUID.pattern}|{_DIGITS}", re.I | re.A)
 _INT = re.compile(r"[+-]?[0-9]{1,512}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _REVISION = re.compile(r"([0-9]{1,19})-[^\s-]+")
@@ -67,6 +68,8 @@ def stream_id(value: Any, kind: StreamType = "auto") -> str:
             text: str = value
             if not text.isascii() and text != text.encode("utf-8", "replace").decode():
                 raise Malformed("the stream is not Unicode text")
+            if "\0" in text:
+                raise Malformed("the stream has a NUL, which keys of rows end a stream with")
             return text
         if not size:
             raise Malformed("the stream is empty")
@@ -131,7 +134,7 @@ def sequence_number(value: Any, kind: SequenceType = "auto") -> int:
                     "take a version, revision or time that increases along the chain"
                 )
         if kind != "number" and "-" in text[1:]:
-            return _timestamp(text)
+            return _moment(text)
         raise Malformed(f"the sequence {value[:80]!r} is not a number")
     if isinstance(value, float) and value.is_integer():
         return sequence_number(int(value))
@@ -153,18 +156,21 @@ def _timestamp(value: Any) -> int:
         try:
             return _epoch_to_micros(float(text))
         except ValueError:
-            pass
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            raise Malformed(f"the sequence {value[:80]!r} is not an ISO 8601 time") from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+            return _moment(text)
     if isinstance(value, int | float):
         return _epoch_to_micros(value)
     raise Malformed(f"the sequence is a {type(value).__name__}; it must be a time")
+
+
+def _moment(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Malformed(f"the sequence {text[:80]!r} is not an ISO 8601 time") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def _epoch_to_micros(value: int | float) -> int:

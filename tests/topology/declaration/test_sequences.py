@@ -2,16 +2,22 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from topology import (
+    CloudEvents,
     DeclarationError,
     Event,
+    Headers,
     Inspector,
+    Record,
     Topology,
     TopologyTestDriver,
     Upsert,
     contiguous,
+    first_of,
+    header,
     linked,
     monotonic,
     redeliver,
@@ -182,3 +188,25 @@ def test_a_description_shows_the_sequence() -> None:
     ):
         driver = driver_of(sequence, [])
         assert text in str(driver.topology.describe())
+
+
+@pytest.mark.parametrize(
+    "inspector",
+    [
+        lambda message: (orjson.loads(message.value)["id"], orjson.loads(message.value)["rev"],
+                         None, orjson.loads(message.value)),
+        first_of(CloudEvents("subject"), Inspector("id", "rev")),
+        Headers("id", "rev"),
+        Inspector("id", "rev"),
+    ],
+    ids=["function", "first_of", "headers", "fields"],
+)  # fmt: skip
+def test_revisions_are_sequences_of_a_chain_whatever_inspects(inspector: Any) -> None:
+    topology = Topology("pages")
+    by = linked(previous=header("previous"))
+    topology.source("pages", inspector=inspector, sequence=by, keyed=True)
+    headers = [("id", b"a"), ("rev", b"7-c4"), ("previous", b"3-0b")]
+    record = Record("pages", 0, 0, None, b'{"id": "a", "rev": "7-c4"}', headers)
+    found = topology.sources["pages"].inspect(record)
+    assert found is not None
+    assert found[:2] == ("a", 7)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from topology import DeclarationError, Inspector, Source, Topology, contiguous
+from topology import DeclarationError, Inspector, Source, Topology, ask, contiguous
 
 INSPECTOR = Inspector(stream="id", sequence="n")
 
@@ -63,3 +63,35 @@ def test_a_source_whose_topic_is_a_view_s_output() -> None:
     topology.view("movements", of=reports, handler=lambda event: [])
     text = mistake(topology, "flights.movements", inspector=INSPECTOR)
     assert "flights.movements" in text
+
+
+def _view(topology: Topology, name: str) -> None:
+    topology.view(name, of="orders", handler=lambda event: None)
+
+
+@pytest.mark.parametrize(
+    ("declare", "reason"),
+    [
+        (lambda t: [_view(t, "order.board"), _view(t, "order_board")], "has another use; rename"),
+        (lambda t: _view(t, "dead-records"), "has another use; rename"),
+        (lambda t: t.source("shop.malformed", name="bad", inspector=INSPECTOR), "malformed' of"),
+        (lambda t: t.source("shop.errors", name="bad", inspector=INSPECTOR), "errors' of"),
+        (lambda t: t.source("shop.orders.by-stream", name="b", inspector=INSPECTOR, keyed=True),
+         "is the by-stream topic of"),
+        (lambda t: [t.source("a", name="web.orders", inspector=INSPECTOR),
+                    t.source("b", name="web_orders", inspector=INSPECTOR)],
+         "by-stream topic .* already"),
+        (lambda t: [_view(t, "later.by-stream"), t.source("in", name="later", inspector=INSPECTOR)],
+         "by-stream topic .* already"),
+        (lambda t: ask("web orders"), "topic 'web orders.resend'"),
+        (lambda t: ask("x" * 243), "1 to 249"),
+    ],
+)  # fmt: skip
+def test_topics_that_cannot_be_or_that_are_one_to_kafka_are_refused(
+    declare: Any, reason: str
+) -> None:
+    """A worker could not start with them, or read what it wrote."""
+    topology = Topology("shop")
+    topology.source("orders", inspector=INSPECTOR)
+    with pytest.raises(DeclarationError, match=reason):
+        declare(topology)

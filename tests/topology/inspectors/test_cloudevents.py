@@ -294,3 +294,14 @@ def test_garbage_is_an_event_unknown_or_malformed(
 def test_garbage_in_structured_mode_keeps_what_is_whole(value: bytes) -> None:
     found = taken(CloudEvents("subject"), value, headers=STRUCTURED)
     assert found is None or found[3]["id"] == orjson.loads(value)["id"]
+
+
+@pytest.mark.parametrize("attribute", ["specversion", "id", "datacontenttype", "sequencetype"])
+def test_an_attribute_that_is_nested_deeper_than_python_can_show_is_malformed(
+    attribute: str,
+) -> None:
+    """To show it raised a RecursionError, at which the worker stopped for good."""
+    body = orjson.dumps({**EVENT, "sequence": "1", attribute: "here"})
+    deep = body.replace(b'"here"', b"[" * 1000 + b"]" * 1000)
+    with pytest.raises(Malformed):
+        inspect(structured(deep), CloudEvents("subject"))

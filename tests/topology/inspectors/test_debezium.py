@@ -281,3 +281,11 @@ def test_garbage_is_an_event_unknown_or_malformed(
 ) -> None:
     for inspector in INSPECTORS:
         taken(inspector, value, key, headers)
+
+
+@pytest.mark.parametrize("field", ["connector", "file"])
+def test_what_is_nested_deeper_than_python_can_show_is_malformed(field: str) -> None:
+    message = record(change("u", {**MYSQL, field: "here"}))
+    assert message.value is not None
+    message.value = message.value.replace(b'"here"', b"[" * 1000 + b"]" * 1000)
+    assert "names no position" in reason(message) or "binlog file" in reason(message)

@@ -95,7 +95,6 @@ def test_a_type_of_ids_that_there_is_not_is_refused_by_name(types: Any) -> None:
         ("007", "007"),
         ("Zürich ✈", "Zürich ✈"),
         ("Zürich".encode(), "Zürich"),
-        ("a\0b", "a\0b"),
         ("x" * 512, "x" * 512),
     ],
 )
@@ -140,6 +139,21 @@ def test_different_combinations_of_fields_are_different_streams(
     assert same == (normal[0] == normal[1])
 
 
+@pytest.mark.parametrize("letter", ["\u0131", "\u0130"])
+def test_what_looks_like_a_guid_in_another_alphabet_is_a_text(letter: str) -> None:
+    """It was taken for one, which no library then could read: the worker stopped at it for good."""
+    text = f"urn:uu{letter}d:6f9619ff-8b86-d011-b42d-00c04fc964ff"
+    assert stream_id(text) == text
+    with pytest.raises(Malformed, match="no GUID"):
+        stream_id(text, "guid")
+
+
+def test_a_stream_without_a_place_among_rows_is_malformed() -> None:
+    for text in ("a\0b", b"\0", "\0"):
+        with pytest.raises(Malformed, match="NUL"):
+            stream_id(text)
+
+
 @given(fields=st.lists(st.sampled_from(["a", "b", "|", "%", "%7C", "%25", "a|b"]), min_size=2))
 def test_separators_inside_fields_do_not_move_the_borders(fields: list[str]) -> None:
     found = StreamIds().joined(fields).split("|")
@@ -175,6 +189,8 @@ def test_other_ways_to_write_three(value: object) -> None:
         ("", "not a number"),
         ("abc", "not a number"),
         ("1e3", "not a number"),
+        ("1e-5", "not an ISO 8601 time"),
+        ("12e-3", "not an ISO 8601 time"),
         ("٣", "not a number"),
         ("1_000", "not a number"),
         ("0x10", "not a number"),

@@ -1,6 +1,5 @@
 """Links: each event names its predecessor, as document revisions do."""
 
-import copy
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -76,10 +75,7 @@ class Linked(StreamOrder):
 
     def compile(self, inspector: Compiles | InspectorFunction) -> Inspect:
         """The same, but a sequence may be a revision, and what has a bad link is malformed."""
-        if getattr(inspector, "sequence_type", None) == "auto":
-            inspector = copy.copy(inspector)
-            inspector.sequence_type = "revision"  # type: ignore[union-attr]
-        plain, link = compile_inspector(inspector), self.strict_link()
+        plain, link = compile_inspector(inspector, "revision"), self.strict_link()
 
         def inspect(message: Message) -> Found | None:
             found = plain(message)

@@ -9,6 +9,7 @@ from topology.declaration.policies.gap_time import GapTime, check_bounds
 from topology.declaration.policies.policy import Policy
 from topology.declaration.seconds import is_seconds
 from topology.model.errors import DeclarationError
+from topology.model.names import checked_topic
 from topology.model.printable import printable
 
 
@@ -136,6 +137,7 @@ def ask(source: str, *, after: float = 1.0, every: float = 10.0) -> Ask:
     call = f"ask({source!r}, after={after!r}, every={every!r})"
     if not isinstance(source, str) or not source:
         raise DeclarationError(f"{call}: name the topic that is filled by a relay")
+    checked_topic(f"{source}.resend")
     if not is_seconds(after) or not is_seconds(every):
         raise DeclarationError(f"{call}: after and every must be numbers of seconds above 0")
     return Ask(source, float(after), float(every))
