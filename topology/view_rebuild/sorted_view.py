@@ -7,6 +7,8 @@ from topology.declaration.policies import LateTopic, Spill, Wait
 from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.handling import Handling
+from topology.engine.output.live_cells import CellSource
+from topology.engine.state.cells import StoredCells
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Upsert
 from topology.model.event import Event
@@ -16,7 +18,7 @@ from topology.sequencer.sequencer import LAST, Gap, Ordering, Step
 ENOUGH = 1 << 70
 """Slots for any sequences: what is in memory is bounded by who feeds it."""
 DRAIN = 1 << 62
-"""More than any step releases."""
+"""More than any step releases, in events and in bytes."""
 
 
 class EmptyTable:
@@ -36,6 +38,20 @@ Listen = Callable[[Event, list[Upsert | Delete], bytes], None]
 """Takes an event, its row changes as they were yielded, and the value of their output record."""
 
 
+class _AllCells(StoredCells):
+    """The cells of the streams in hand, all in memory, since no table has them as well."""
+
+    def __init__(self) -> None:
+        super().__init__(EmptyTable(), lambda stream: 0, atomic=True)
+
+    def age(self) -> None:
+        """Nothing is forgotten before its stream is."""
+
+    def drop(self, stream: str) -> None:
+        """Forget a stream."""
+        self._recent.pop(stream, None)
+
+
 class _Listening(Handling):
     """Gives row changes to who listens; nobody writes them as records."""
 
@@ -45,9 +61,10 @@ class _Listening(Handling):
         unit: CommitUnit,
         state_of: Callable[[str], bytes | None],
         retried: Mapping[Event, int],
+        cells: CellSource,
         listen: Listen,
     ) -> None:
-        super().__init__(view, unit, state_of, retried)
+        super().__init__(view, unit, state_of, retried, stored=cells)
         self._listen = listen
 
     def emit_changes(self, event: Event, changes: list[Upsert | Delete]) -> None:
@@ -66,11 +83,19 @@ class SortedView(ViewTask):
     def __init__(self, view: View, listen: Listen) -> None:
         super().__init__(replace(view, gap=Wait(), full=Spill(), late=LateTopic()), EmptyTable())
         self.state.ordering = at_once(self.state.ordering)
+        self.state.cells = self._cells = _AllCells()
         self.gaps: list[Gap] = []
         self._listen = listen
 
     def new_handling(self, unit: CommitUnit) -> Handling:
-        return _Listening(self.view, unit, self.state.stream_state, self._retried, self._listen)
+        return _Listening(
+            self.view, unit, self.state.stream_state, self._retried, self._cells, self._listen
+        )
+
+    def drop(self, stream: str) -> None:
+        """Forget a stream that is done with, or begins again."""
+        self.state.drop_cached(stream)
+        self._cells.drop(stream)
 
     def order(
         self,
@@ -92,4 +117,4 @@ class SortedView(ViewTask):
 def at_once(ordering: Ordering) -> Ordering:
     """The order, with nothing to be waited for."""
     begins = None if ordering.open_after is None else 0
-    return ordering.at_once(size=ENOUGH, drain=DRAIN, open_after=begins)
+    return ordering.at_once(size=ENOUGH, drain=DRAIN, portion=DRAIN, open_after=begins)

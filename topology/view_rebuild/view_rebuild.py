@@ -155,6 +155,7 @@ class ViewRebuild:
             if event.sequence > sequence and event.arrived > due:
                 yield life
                 self._task.state.forget(stream)
+                self._task.drop(stream)
                 del self._closed[stream]
                 life = []
             life.append(event)
@@ -271,7 +272,7 @@ class ViewRebuild:
                 )
         if isinstance(progress, Progress) and progress.waiting:
             task.state.forget(stream)
-        task.state.drop_cached(stream)
+        task.drop(stream)
         chain = self._chain.pop(stream, None)
         if stream in self._folds or (self._every and last > first and not parked):
             # What the live view says of it from now on is beyond its limit.

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sequitur.rebuild.build import Build, Stopped, history_topics, kafka_of
+from sequitur.rebuild.build import BY_STREAM, SOURCES, Build, Stopped, history_topics, kafka_of
 from sequitur.rebuild.compare import compare
 from sequitur.rebuild.job_report import report
 from sequitur.rebuild.limits import Limits
@@ -94,6 +94,8 @@ class Job:
                     f"{without_password(self.store)}"
                 )
             plan = self.plan(live, claim)
+            if plan.stage == "build":
+                self.check_beginnings(plan)
             if self.request.partial:
                 from sequitur.rebuild.some_streams import Partial
 
@@ -214,6 +216,31 @@ class Job:
                     f"{counted(tally.absent, 'stream')} that the live view has processed, so the "
                     "rebuilt tables would be worse; give a longer history, or --incomplete if "
                     "that is meant"
+                )
+
+    def check_beginnings(self, plan: Plan) -> None:
+        """Raise CannotRebuild where a history may lack its beginning, and no view could tell."""
+        entries = self.request.history
+        if self.incomplete or not {*entries} <= {BY_STREAM, SOURCES}:
+            return
+        for view in self.views:
+            ordering = view.ordering
+            counts = ordering.counts and ordering.open_after is None and not ordering.opens
+            shortened = [
+                [
+                    f"{topic}/{number}"
+                    for topic in history_topics([entry], [view.of])
+                    for number, (first, _) in sorted(plan.snapshot.inputs[topic].items())
+                    if first > 0
+                ]
+                for entry in entries
+            ]
+            if not counts and all(shortened):
+                raise CannotRebuild(
+                    f"view {view.name}: {shortened[0][0]} begins behind its offset 0, and the "
+                    "order of its streams does not tell whether they lack their first events, so "
+                    "the rebuilt tables might be worse; give a longer history, or --incomplete if "
+                    "nothing is missing, or that is meant"
                 )
 
     def finish(self, plan: Plan, live: Sink, shadow: Sink, check: Callable[[], None]) -> bool:

@@ -1,7 +1,7 @@
 """A rebuild and what the live view says from then on come to the live view's own tables."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
@@ -43,6 +43,18 @@ def ledger(event: Event, state: dict[str, Any]) -> Iterator[Any]:
         yield Upsert("rows", key={"id": event.stream, "row": row}, values={"at": event.sequence})
     if event.sequence % 5 == 2:
         yield Delete("rows", key={"id": event.stream, "row": 0})
+
+
+def counted(event: Event, state: dict[str, Any], cells: MutableMapping[str, Any]) -> Iterator[Any]:
+    """The same, and rows that are made of cells, which come and go."""
+    yield from ledger(event, state)
+    key = str(event.sequence % 3)
+    cells[key] = cells.get(key, 0) + event.sequence
+    yield Upsert("cells", key={"id": event.stream, "cell": key}, values={"sum": cells[key]})
+    if event.sequence % 7 == 6:
+        gone = min(cells)
+        del cells[gone]
+        yield Delete("cells", key={"id": event.stream, "cell": gone})
 
 
 class Live:
@@ -109,16 +121,18 @@ POLICIES = [
 ]
 
 
+@pytest.mark.parametrize("handler", [ledger, counted])
 @pytest.mark.parametrize("policies", POLICIES, ids=lambda policies: str(list(policies.values())))
 @given(delivery=deliveries(), sizes=cuts(), cut=st.integers(0, 30), size=SIZES)
 def test_a_rebuild_and_the_outputs_since_are_the_live_tables(
     policies: dict[str, Any],
+    handler: Any,
     delivery: list[Arrival],
     sizes: list[int],
     cut: int,
     size: tuple[int, int],
 ) -> None:
-    topology = shop(handler=ledger, **policies)
+    topology = shop(handler=handler, **policies)
     messages = records(delivery)
     live = Live(topology).run(messages, sizes, cut)
 
@@ -246,13 +260,19 @@ def test_streams_that_only_some_kinds_open(
     assert _without(tables, late) == _without(live.tables(), late)
 
 
+@pytest.mark.parametrize("handler", [ledger, counted])
 @pytest.mark.parametrize("reopen", ["late", "start"])
 @given(delivery=deliveries(), sizes=cuts(), cut=st.integers(0, 30), size=SIZES)
 def test_streams_that_are_closed(
-    reopen: Any, delivery: list[Arrival], sizes: list[int], cut: int, size: tuple[int, int]
+    reopen: Any,
+    handler: Any,
+    delivery: list[Arrival],
+    sizes: list[int],
+    cut: int,
+    size: tuple[int, int],
 ) -> None:
     topology = shop(
-        handler=ledger,
+        handler=handler,
         gap=wait(),
         full=spill(),
         closes="Closed",
@@ -267,3 +287,21 @@ def test_streams_that_are_closed(
     tables, _ = live.rebuilt(messages, size)
     if not live.late:
         assert tables == live.tables()
+
+
+def test_a_long_stream_whose_gaps_close_far_apart_lacks_nothing() -> None:
+    """What one step lets go of was taken for all that had come, and the rest was given up."""
+    topology = shop(handler=ledger, gap=wait())
+    late = {40, 900}
+    numbers = [n for n in range(1, 1000) if n not in late]
+    numbers[500:500] = [40]
+    numbers.append(900)
+    messages = [
+        Record("orders", 0, at, b"a", body("a", n) + b" " * 20_000, timestamp=at)
+        for at, n in enumerate(numbers)
+    ]
+    live = Live(topology).run(messages, [len(messages)], len(messages))
+    live.snap()
+    tables, tally = live.rebuilt(messages, (480, 480))
+    assert (tally.missing, tally.processed) == (0, 999)
+    assert tables == live.tables()
