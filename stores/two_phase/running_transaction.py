@@ -1,10 +1,11 @@
 """One transaction of several databases, from its beginning to what becomes of each part."""
 
 import logging
+import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sqlalchemy import Connection, TwoPhaseTransaction, event
@@ -22,6 +23,10 @@ log = logging.getLogger(__name__)
 _ALONE = (
     "two-phase commit: a connection's transaction was to end within the block, but the databases "
     "are committed or rolled back together; leave that to the block's end"
+)
+_FAILED = (
+    "two-phase commit: a statement of the block failed, and its error was caught; a database that "
+    "had one rolls back, so all do. Wrap what may fail in connection.begin_nested()"
 )
 
 
@@ -138,13 +143,27 @@ class RunningTransaction:
         for transaction in (self._root, *(part for _, part in self._parts.values())):
             if not transaction.is_active:
                 raise TwoPhaseError(_ALONE)
+        for connection in self.connections:
+            if not self._is_sound(connection):
+                raise TwoPhaseError(_FAILED)
+
+    @staticmethod
+    def _is_sound(connection: Connection) -> bool:
+        """Whether its commit would be one: PostgreSQL rolls back instead behind a failed statement,
+        and says so to nobody; SQLite has done so where the disk was full."""
+        if connection.closed or connection.invalidated:
+            return True  # what comes next raises
+        driver: Any = connection.connection.driver_connection
+        if connection.dialect.name == "sqlite":
+            return bool(driver.in_transaction)
+        return bool(driver.info.transaction_status.name == "INTRANS")
 
     def _settle(self, error: BaseException) -> None:
         """Find out whether a commit that failed has taken place; returns if it has."""
         self._decision.invalidate()
         self._decision.close()
         outcome: Outcome = "open"
-        with suppress(SQLAlchemyError):
+        with suppress(SQLAlchemyError, sqlite3.Error):
             outcome = self._coordinator.outcome(self.id)
         if outcome == "committed":
             return

@@ -1,9 +1,10 @@
 """Two databases commit together or not at all, whoever decides."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from checkout.postgres import Postgres
@@ -89,6 +90,39 @@ def test_a_decision_that_fails_undoes_all(other: Engine, database: str) -> None:
     assert rows(shop, other) == [0, 0]
     assert prepared("other", other) == []
     shop.dispose()
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_block_that_caught_an_error_commits_nothing(
+    shop: Engine, other: Engine, where: int
+) -> None:
+    """PostgreSQL rolls back where it is to commit behind an error, and the other part stayed."""
+    coordinator = Coordinator(shop, {"other": other})
+
+    def fails(connection: Connection) -> None:
+        with pytest.raises(DBAPIError):
+            connection.execute(text("SELECT * FROM nowhere"))
+
+    def block(*, apart: bool) -> None:
+        with coordinator.transaction() as connections:
+            for each in connections:
+                insert(each)
+            if apart:
+                with suppress(LookupError), connections[where].begin_nested():
+                    fails(connections[where])
+                    raise LookupError
+            else:
+                fails(connections[where])
+
+    if where == 0 and shop.dialect.name == "sqlite":  # which goes on behind an error
+        block(apart=False)
+    else:
+        with pytest.raises(TwoPhaseError, match="begin_nested"):
+            block(apart=False)
+        assert rows(shop, other) == [0, 0]
+        block(apart=True)
+    assert rows(shop, other) == [1, 1]
+    assert prepared("other", other) == []
 
 
 @pytest.mark.parametrize("way", ["commit", "rollback"])
