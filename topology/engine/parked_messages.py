@@ -56,28 +56,43 @@ class ParkedMessages:
         """Whether a message is to be parked behind others."""
         return bool(self._counts) and stream_of(message) in self._counts
 
-    def add(self, message: Message, reason: str, unit: CommitUnit, *, again: bool = False) -> None:
-        """Park a message.
+    def add(
+        self, message: Message, reason: str, unit: CommitUnit, *, again: bool = False
+    ) -> Record | None:
+        """Park a message, unless it is parked already, as one that is read again.
 
         Args:
             message: it.
             reason: why it failed; empty for one behind it.
             unit: that has its row.
             again: it is parked, and failed once more.
+
+        Returns:
+            A message that was at its place, and has none any more: the topic was made anew.
         """
         stream, why = stream_of(message), reason.encode("utf-8", "backslashreplace")[:4000]
+        key, other = buffer_key(stream, message.offset), None
+        if not again and (row := self.table.get(key)) is not None:
+            other = parked_message(row)[0]
+            if (other.timestamp, other.value) == (message.timestamp, message.value):
+                return None
         kept = Record(
             message.topic, message.partition, message.offset, message.key, message.value,
             (*message.headers, (REASON, why)), message.timestamp,
         )  # fmt: skip
-        row = buffer_key(stream, message.offset), encode_message(kept, unit.now)
-        unit.rows.setdefault(self.name, []).append(row)
-        self._counts[stream] += not again
+        unit.rows.setdefault(self.name, []).append((key, encode_message(kept, unit.now)))
+        self._counts[stream] += not again and other is None
+        return other
 
     def first(self, stream: str) -> Iterator[Record]:
         """The first messages that are parked of a stream, in order."""
         for _, row in islice(self.table.scan(*buffer_range(stream)), FEW):
             yield parked_message(row)[0]
+
+    def forget(self, stream: str) -> None:
+        """Nothing is parked of a stream, whatever was counted."""
+        self._counts.pop(stream, None)
+        self.releasing.pop(stream, None)
 
     def remove(self, message: Message, unit: CommitUnit) -> None:
         """A message is parked no longer."""

@@ -98,7 +98,10 @@ class RouteTask:
             return None
         unit = CommitUnit(*place, now=now)
         stream, without = next(iter(parked.releasing.items()))
-        for number, record in enumerate(parked.first(stream)):
+        if not (waiting := list(parked.first(stream))):
+            parked.forget(stream)
+            return None
+        for number, record in enumerate(waiting):
             if record.offset == without and number == 0:
                 self._park(record, None, unit, "its stream goes on without it, as somebody said")
             else:
@@ -145,7 +148,9 @@ class RouteTask:
             malformed(self._topology, record, unit, Malformed(why), unit.now)
             self._add_trail(unit, record)
             return
-        parked.add(record, reason, unit, again=again)
+        if (other := parked.add(record, reason, unit, again=again)) is not None:
+            why = "it was parked, and its topic was made anew: another message has its place"
+            self._park(other, None, unit, why)
         if reason:
             place = f"{record.topic}/{record.partition}/{record.offset}"
             stream = stream_of(record)

@@ -21,9 +21,11 @@ from topology.engine.state.rows import (
     decode_progress,
     encode_message,
     encode_progress,
+    split_buffer_key,
 )
 from topology.engine.state.rows import progress_key as state_key
 from topology.model.changes import Delete, Emit, Upsert
+from topology.model.errors import Malformed
 from topology.model.event import Event, event_of
 from topology.model.partition_table import PartitionTable, Row
 from topology.ordered_commit import Grant, Key, Touched
@@ -104,18 +106,27 @@ class StagedEffects:
                 return staged.parks
         return stream in self._parked
 
-    def parked_events(self, stream: str) -> list[tuple[bytes, Event]]:
-        """What is set aside of a stream, in its order: the key of its row, and the event."""
+    def parked_events(self, stream: str) -> list[tuple[bytes, Event, str]]:
+        """What is set aside of a stream, in its order: the key of its row, the event, and why it is
+        none any more by its inspector, as of now; empty if it is one."""
         rows: dict[bytes, bytes | None] = dict(self._table.scan(*buffer_range(stream)))
         for staged in self._by_stream.get(stream, {}).values():
             rows.update(staged.rows)
-        found: list[tuple[bytes, Event]] = []
+        found: list[tuple[bytes, Event, str]] = []
         for key in sorted(rows):
             if (row := rows[key]) is not None:
                 message, arrived = decode_message(row)
-                inspected = self._view.of.inspect_whole(message)
-                assert inspected is not None
-                found.append((key, event_of(*inspected, message, arrived)))
+                try:
+                    inspected = self._view.of.inspect_whole(message)
+                except Malformed as reason:
+                    inspected, why = None, str(reason)
+                else:
+                    why = "its inspector does not know it"
+                if inspected is not None:
+                    found.append((key, event_of(*inspected, message, arrived), ""))
+                else:
+                    number = split_buffer_key(key)[1]
+                    found.append((key, event_of(stream, number, None, None, message, arrived), why))
         return found
 
     def made(self, event: Event, items: Iterable[Any], state: dict[str, Any], now: int) -> Staged:

@@ -71,6 +71,8 @@ class AgreedRules:
             behind = await self._end() if new else 0
             while process.read < behind or (rules := process.member.rules_for(topic, 0)) is None:
                 await self._check()
+                if self._process is not process:  # somebody else was told that it has ended
+                    raise SegmentError(f"{self._route.control}: another process takes its place")
                 await asyncio.sleep(_LOOK)
             async with self._lock:
                 await self._make_topics(rules)

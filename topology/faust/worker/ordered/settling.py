@@ -112,17 +112,20 @@ class Settling:
 
     def drop_refused(self, event: Event | Release | Malformed, made: Staged) -> None:
         """Leave out messages that Kafka refuses: their SQL is committed, so they cannot fail."""
-        found = made.event
-        why = self._view.emitting.refused.pop((found.stream, found.sequence), None)
-        if why is None or not isinstance(event, Event):
+        refused, by = self._view.emitting.refused, {each[3:] for each in made.unit.sent}
+        found = {place: refused.pop(place) for place in by & refused.keys()}
+        if not found or isinstance(event, Malformed):
             return
-        sent = {id(each[1]) for each in made.unit.sent}
+        sent = {id(each[1]) for each in made.unit.sent if each[3:] in found}
         for records in (made.unit.keyed, made.unit.colocated):
             for topic, outs in records.items():
                 records[topic] = [out for out in outs if id(out) not in sent]
-        made.unit.sent = []
-        error = HandlerError(f"{why}; its SQL is committed, and its messages are left out")
-        log_failure(self._view, event, error, WITHOUT_MESSAGES, made.unit)
+        made.unit.sent = [each for each in made.unit.sent if each[3:] not in found]
+        for (stream, sequence), why in found.items():
+            # A stream that is released has several.
+            of = Event(stream, sequence, None, None, made.event.message)
+            error = HandlerError(f"{why}; its SQL is committed, and its messages are left out")
+            log_failure(self._view, of, error, WITHOUT_MESSAGES, made.unit)
 
     def pass_malformed(self, grant: Grant, reason: Malformed) -> None:
         """What is no event goes to the malformed topic, at its turn."""

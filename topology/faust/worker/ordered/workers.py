@@ -16,6 +16,7 @@ from topology.declaration.ordered_stage import Release
 from topology.engine.output.failure import log_failure
 from topology.engine.redelivery.records import AT_WORKERS, bury
 from topology.engine.staged_effects import Staged, touched_keys
+from topology.engine.stream_task import malformed
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.attempt_services import AttemptServices
@@ -208,7 +209,7 @@ class Workers:
             staged = Staged(event, runner.unit())
             runner.finished(grant, None, runner.effects.park(grant, staged))
             return
-        if grant.settle and isinstance(event, Event):
+        if grant.settle:
             times = self._work.rules.rollbacks
             self._settling.settle(grant, event, HandlerError(f"it was rolled back {times} times"))
             return
@@ -323,13 +324,17 @@ class Workers:
             return whole
         if release.dropped:
             whole.state = b"{}"
-        for key, event in waiting:
+        for key, event, unreadable in waiting:
+            if not self._core.counts_still(grant):
+                raise HandlerError("it was rolled back")
             if release.dropped:
                 bury(self._view, event, f"its stream was dropped{AT_WORKERS}", unit)
                 whole.dead += 1
             elif release.without_first and not whole.rows:
                 bury(self._view, event, f"its stream was unparked without it{AT_WORKERS}", unit)
                 whole.dead += 1
+            elif unreadable:
+                malformed(self._view, event.message, unit, Malformed(unreadable), unit.now)
             else:
                 lent, compensations = self._runner.lent, self._runner.compensations
                 intended = 0 if compensations is None else compensations.intended(grant)
@@ -337,7 +342,10 @@ class Workers:
                 # The limit is of each of them, of which there may be many.
                 self._core.begins(grant, time.monotonic())
                 try:
-                    (items,) = await self._handled(grant, [event], {stream: state})
+                    # A process of one's own puts another dictionary in this one's place.
+                    states = {stream: state}
+                    (items,) = await self._handled(grant, [event], states)
+                    state = states[stream]
                     made = effects.made(event, items, state, wall())
                 except BaseException as raised:
                     error = raised if lent is None else lent.cause(grant, raised)

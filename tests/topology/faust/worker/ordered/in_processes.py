@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from topology import Batch, Delete, Emit, Event, Inspector, Topology, Upsert, key
+from topology import Batch, Delete, Emit, Event, Inspector, Topology, Upsert, key, park
 
 NOTES = "SEQUITUR_TEST_NOTES"
 
@@ -79,6 +79,21 @@ def hang(event: Event) -> list[Emit]:
 
 orders = Topology("orders")
 source = orders.source("in", inspector=Inspector(stream=key(), sequence="n"), keyed=True)
+
+
+parks = Topology("parks")
+
+
+@parks.view(
+    "sums",
+    of=parks.source("in", inspector=Inspector(stream=key(), sequence="n"), keyed=True),
+    workers=2, commit="stream", run_in="processes", error=park(),
+)  # fmt: skip
+def parked_sums(event: Event, state: dict[str, Any]) -> Iterator[Emit]:
+    if event.content.get("fails") and "mended" not in notes():
+        raise ValueError("boom")
+    state["sum"] = state.get("sum", 0) + event.content["n"]
+    yield Emit("out", event.stream, state["sum"])
 
 
 @orders.view("sums", of=source, workers=2, commit="stream", run_in="processes")

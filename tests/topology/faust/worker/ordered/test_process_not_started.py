@@ -29,7 +29,9 @@ async def test_a_partition_whose_process_cannot_start_begins_anew_and_the_worker
     async def crash(error: BaseException) -> None:
         crashed.append(error)
 
-    context: Any = SimpleNamespace(settings=SimpleNamespace(session_timeout=1))
+    context: Any = SimpleNamespace(
+        settings=SimpleNamespace(session_timeout=1), partitions=SimpleNamespace(forget=lambda: None)
+    )
     partition = EmptyPartition(TopicPartition("in", 0), context, crash)
     partition.failed(ProcessNotStarted("view work: 4 processes ended before they were ready"))
     again = partition._again

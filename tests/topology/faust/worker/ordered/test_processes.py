@@ -15,6 +15,7 @@ from tests.topology.faust.worker.ordered import in_processes
 from tests.topology.faust.worker.ordered.in_memory import Partition
 from tests.topology.faust.worker.ordered.in_processes import notes
 from topology import DeclarationError, Emit, Event, Topology
+from topology.declaration.ordered_stage import RELEASE
 from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStarted
 from topology.handler_process import home_of
 
@@ -262,3 +263,19 @@ def test_what_another_process_cannot_import_is_refused_with_the_remedy() -> None
     with pytest.raises(DeclarationError, match="no name in a module"):
         home_of(homeless.stages[0].view)
     assert orjson.dumps(home_of(in_processes.plain.stages[0].view))
+
+
+async def test_what_is_redriven_in_a_process_leaves_its_state() -> None:
+    held = Partition(in_processes.parks)
+    for number in (1, 2, 3):
+        held.log.append("a", {"n": number, "fails": number == 2})
+    held.start()
+    try:
+        await held.until(lambda: held.runner.core.position == 3)
+        in_processes.note("mended")
+        held.log.append("a", b"a", [(RELEASE, b"redrive")])
+        held.log.append("a", {"n": 4})
+        await held.until(lambda: held.runner.core.position == 5)
+        assert held.out("out") == [1, 3, 6, 10]
+    finally:
+        await held.runner.stop(1)

@@ -18,6 +18,8 @@ from topology import (
     ErrorPolicy,
     Event,
     Inspector,
+    Malformed,
+    Message,
     Topology,
     Touched,
     halt,
@@ -397,6 +399,76 @@ async def test_the_time_limit_is_of_each_event_that_is_redriven(
     held.log.append("a", b"a", [(RELEASE, b"redrive")])
     await held.until(lambda: held.runner.core.position == 21)
     assert handled == held.out("out") == [*range(1, 21)]
+    await held.runner.stop(1)
+
+
+async def test_a_redrive_that_is_over_its_time_limit_each_time_ends_and_can_be_given_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The fourth attempt had no limit and no end, and what was behind it waited."""
+    does = "raises"
+
+    async def handler(event: Event) -> list[Emit]:
+        if event.stream == "a" and does == "raises":
+            raise ValueError
+        if event.stream == "a" and does == "hangs":
+            await asyncio.sleep(600)
+        return [Emit("out", None, event.stream)]
+
+    held = _work(handler, error=park(), time_limit=90.0)
+    object.__setattr__(held.stage.work.rules, "time_limit", 0.2)
+    held.new_run()
+    held.log.append("a", {"n": 1})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    does = "hangs"
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    held.log.append("b", {"n": 1})
+    await held.until(lambda: held.runner.core.position == 3)
+    assert held.out("out") == ["b"]
+    assert "a stream is not released: " in caplog.text
+    does = "works"
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    await held.until(lambda: held.runner.core.position == 4)
+    assert held.out("out") == ["b", "a"]
+    await held.runner.stop(1)
+
+
+@pytest.mark.parametrize(
+    ("command", "malformed", "dead"),
+    [(b"redrive", 2, 0), (b"unpark", 1, 1), (FORCED_DROP, 0, 2)],
+)
+async def test_what_is_no_event_any_more_is_released_too(
+    command: bytes, malformed: int, dead: int
+) -> None:
+    """Its inspector has learned since it was parked; no command could end its stream's wait."""
+    learned = False
+
+    def inspector(message: Message) -> tuple[str, int, None, bytes | None]:
+        if learned and message.value and b"poison" in message.value:
+            raise Malformed("poison")
+        return "a", message.offset + 1, None, message.value
+
+    def handler(event: Event) -> list[Emit]:
+        if not learned:
+            raise ValueError("boom")
+        return [Emit("out", None, event.sequence)]
+
+    topology = Topology("t")
+    source = topology.source("in", inspector=inspector, keyed=True)
+    topology.view("work", of=source, workers=2, commit="stream", error=park(), handler=handler)
+    held = Partition(topology)
+    held.log.append("a", b"poison 1")
+    held.log.append("a", b"poison 2")
+    held.start()
+    await held.until(lambda: held.runner.core.position == 2)
+    learned = True
+    held.log.append("a", b"a", [(RELEASE, command)])
+    held.log.append("a", b"fine")
+    await held.until(lambda: held.out("out") == [4])
+    counted = [sum(len(u.keyed.get(t, ())) for u in held.units) for t in ("t.malformed", "t.dead")]
+    assert counted == [malformed, dead]
+    assert not list(held.table.scan(b"b", b"c"))
     await held.runner.stop(1)
 
 
