@@ -106,6 +106,7 @@ class HeldDeliveries:
         for delivery in self.held.values():
             delivery.lose()
         self.held.clear()
+        self._returned.clear()
         for offset in [*self._unsettled, *self._committing]:
             self._refuse(offset, "the lease was over before its completion was durable")
 

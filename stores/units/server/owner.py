@@ -57,6 +57,10 @@ class Owner(MemberSessions):
         self._partition = partition
         self.position: int | None = None
         """Where to read on; None before anything is known: see the group, or begin."""
+        self.topic: str | None = None
+        """The id of the topic that this is about; None: nobody has said."""
+        self.stale = False
+        """Whether the log has gone back, so that it is to be looked what the topic is."""
 
     # From start to end.
 
@@ -77,6 +81,7 @@ class Owner(MemberSessions):
                     self._former_lease = float(value.get("lease", 0.0))
                 case (str(subject),) if subject == POSITION and isinstance(value, dict):
                     position = self.position = int(value["position"])
+                    self.topic = value.get("topic")
                     done = OffsetRanges.decode(unpacked(value["done"]) or b"")
                 case (str(subject), str(session)) if subject == SESSION:
                     former.add(session)
@@ -115,6 +120,13 @@ class Owner(MemberSessions):
             self._end_leases()
             if (due := self.queue.due) is not None and due <= steady():
                 self.tick()
+
+    def is_of(self, topic: str | None) -> bool:
+        """Whether what is durable is about the topic of this id, as what comes now is."""
+        known = self.topic
+        if topic is not None and known in (None, topic):
+            self.topic = self._transactions.topic = topic
+        return topic is None or known in (None, topic)
 
     def end(self) -> None:
         """Let `run` return: nothing is handed out any more."""

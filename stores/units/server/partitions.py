@@ -4,13 +4,14 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError, ProducerFenced
 
 import stores.kafka_records  # noqa: F401  # what it reads may have header names that are not UTF-8
+from stores.segments.transports.topic_id import topic_id
 from stores.units.errors import UnitError
 from stores.units.kafka.topics import rows_topic
 from stores.units.server.owner import Owner
@@ -126,6 +127,11 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
             if at not in assigned:
                 continue
             if records := found.get(at):
+                if records[0].offset < owner.queue.read_to:
+                    # Nobody told it to go back: the topic was made anew, or has lost its end.
+                    owner.stale = True
+                    owner.end()
+                    continue
                 gaps.append((owner, owner.queue.read_to, records[0].offset))
                 owner.arrive(records, records[-1].offset + 1)
             if owner.full:
@@ -159,7 +165,7 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                     return
                 self.owners[member] = owner
                 await owner.run()
-                orderly = True
+                orderly = not owner.stale
             except ProducerFenced:
                 # Who of two is right the next assignment tells; until then they fence each other.
                 logger.warning("member %d: another server owns it now", member)
@@ -193,13 +199,13 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
             place = await self._consumer.committed(at)
             if place is None or place > end:
                 place = first
-        if place > end:  # what comes now would be taken for what was complete before
-            topic = self._settings.destination
-            raise UnitError(
-                f"{topic}/{owner.member} ends at offset {end}, but what is on record goes to"
-                f" {place}: the topic was made anew, or lost its end; nothing is delivered, and"
-                f" nothing passed by. Stop the servers, delete topic {rows_topic(topic)!r}, and"
-                " start them to begin with what the topic has"
+        # What comes now would be taken for what was complete before.
+        if not owner.is_of(await topic_id(self._consumer._client, self._settings.destination)):
+            self._refuse(f"{at.topic}/{at.partition} is not the one that is on record")
+        if place > end:
+            self._refuse(
+                f"{at.topic}/{at.partition} ends at offset {end}, but what is on record goes to"
+                f" {place}"
             )
         self._check_retention(owner, place, first)
         owner.queue.log_begins(first)
@@ -207,6 +213,14 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
         owner.queue.nothing_below(place)
         self._consumer.seek(at, place)
         self._consumer.resume(at)
+
+    def _refuse(self, what: str) -> NoReturn:
+        topic = self._settings.destination
+        raise UnitError(
+            f"{what}: the topic was made anew, or lost its end; nothing is delivered, and nothing"
+            f" passed by. Stop the servers, delete topic {rows_topic(topic)!r}, and start them to"
+            " begin with what the topic has; start consumers that run anew too"
+        )
 
     async def _forget_moved(self) -> None:
         """Keep no more of units that left than the topic does; until cancelled."""

@@ -27,8 +27,8 @@ class Succession:
     @property
     def end(self) -> int:
         """The highest offset that a session told of; -1 for none."""
-        return max((each for held, done, _ in self._told.values() for each in (*held, *done)),
-                   default=-1)  # fmt: skip
+        told = self._told.values()
+        return max((each for offsets in told for some in offsets for each in some), default=-1)
 
     def tell(
         self, session: str, held: list[int], completed: list[int], returned: Iterable[int] = ()
@@ -60,10 +60,10 @@ class Succession:
         """
         if self.over or self.silent or queue.read_to <= self.end:
             return None
-        self.over = True
         for session in queue.former - self._told.keys():
             queue.release_former(session)
         if not self._told:
+            self.over = True
             return {}
         told = self._told.values()
         held = {each for holds, _, _ in told for each in holds}
@@ -86,4 +86,5 @@ class Succession:
         for session, (holds, done, returned) in self._told.items():
             back = set(returned) - held - proven
             found[session] = queue.rejoin(session, holds, done, now, back)
+        self.over = True
         return found

@@ -113,6 +113,8 @@ class OwnerTransactions:
         self._rows = rows_topic(settings.destination)
         self._offset, self._offset_at = -1, 0.0
         self._written: tuple[int, bytes] | None = None
+        self.topic: str | None = None
+        """The topic's id, which goes with the position."""
         self._producer = AIOKafkaProducer(
             **{"retry_backoff_ms": 10, **settings.kafka},
             transactional_id=transactional_id(settings.destination, settings.group, member),
@@ -187,7 +189,8 @@ class OwnerTransactions:
             place = changes.position, changes.done.encode()
             if place != self._written:
                 self._written = place
-                rows.append(((POSITION,), {"position": place[0], "done": packed(place[1])}))
+                row = {"position": place[0], "done": packed(place[1]), "topic": self.topic}
+                rows.append(((POSITION,), row))
         return rows
 
     async def _is_there(self, topic: str, partition: int) -> bool:

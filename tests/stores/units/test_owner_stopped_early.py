@@ -110,8 +110,23 @@ async def test_a_topic_that_was_made_anew_is_not_taken_for_complete(
         await sought(6, None, monkeypatch)
 
 
-async def sought(row: int | None, committed: int | None, monkeypatch: pytest.MonkeyPatch) -> Owner:
-    """An owner that begins on a topic with offsets 2 to 4."""
+async def test_nor_one_that_has_grown_beyond_what_was_complete_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What came below the old position was never delivered, and nothing was said."""
+    with pytest.raises(UnitError, match="not the one that is on record"):
+        await sought(3, None, monkeypatch, topic="another")
+    assert (await sought(3, None, monkeypatch, topic="this")).topic == "this"
+
+
+async def sought(
+    row: int | None,
+    committed: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    topic: str | None = None,
+) -> Owner:
+    """An owner that begins on a topic with offsets 2 to 4. topic: whose id is on record."""
+    monkeypatch.setattr(partitions_module, "topic_id", AsyncMock(return_value="this"))
     at = TopicPartition("d", 0)
     kafka = MagicMock(
         beginning_offsets=AsyncMock(return_value={at: 2}),
@@ -122,7 +137,7 @@ async def sought(row: int | None, committed: int | None, monkeypatch: pytest.Mon
     monkeypatch.setattr(partitions_module, "AIOKafkaConsumer", MagicMock(return_value=kafka))
     settings = ServerSettings("d", "g", {}, TOKEN)
     owner = Owner(settings, 0, 0, {}, "")
-    owner.position = row
+    owner.position, owner.topic = row, topic
     await OwnedPartitions(settings, 1, {}, "", {})._seek(owner)
     return owner
 

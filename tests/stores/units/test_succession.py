@@ -41,6 +41,18 @@ def test_nothing_is_decided_before_all_have_told_and_all_they_tell_of_is_read() 
     assert decide(queue, succession) == {"a": [1]}
 
 
+def test_what_was_returned_is_waited_for_too() -> None:
+    """It was decided before that was read, which failed, and the member delivered nothing more."""
+    queue, succession = new_owner(["u"], {"a"})
+    queue.open_session("a")
+    succession.tell("a", [], [0], [2])
+    assert decide(queue, succession) is None
+    queue.arrive(UnitMessage(1, "u"), 0.0)
+    queue.arrive(UnitMessage(2, "u"), 0.0)
+    assert decide(queue, succession) == {"a": []}
+    assert succession.over
+
+
 def test_what_was_handed_out_proves_that_all_before_it_in_the_unit_is_complete() -> None:
     """A completed 0, which never became durable, and died together with the former owner."""
     queue, succession = new_owner(["u", "v", "u", "u"], {"a", "b"})
