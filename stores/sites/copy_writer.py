@@ -53,10 +53,11 @@ class Copy(NamedTuple):
         stamp = record.timestamp if record.timestamp >= 0 else None
         return cls(origin, record.key, record.value, headers, stamp)
 
-    @property
-    def last(self) -> Last:
-        """What the other site keeps of it, to know its origin by."""
-        return Last(self.origin.offset, mark_of(self.key, self.value, self.timestamp))
+
+def last_of(record: Any) -> Last:
+    """What another site keeps of a record that was read, to know by it what it was read from."""
+    stamp = record.timestamp if record.timestamp >= 0 else None
+    return Last(record.offset, mark_of(record.key, record.value, stamp))
 
 
 def mark_of(key: bytes | None, value: bytes | None, timestamp: int | None) -> str:

@@ -8,11 +8,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from stores.segments.transports.topic_id import topic_id
 from stores.sites.checks import check_no_loop, check_topic, reasons_to_stop
-from stores.sites.copy_writer import SHUT_OUT, Copy, CopyWriter
+from stores.sites.copy_writer import SHUT_OUT, Copy, CopyWriter, last_of
 from stores.sites.errors import AWAY, SiteError, SiteFenced
 from stores.sites.fences import check_fence
 from stores.sites.origin import is_forwarded
-from stores.sites.site import SITES, Extent, Position, Site
+from stores.sites.site import SITES, Extent, Last, Position, Site
 from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
@@ -50,6 +50,8 @@ class Forwarder:
         self._topic_id: str | None = None
         self._connections = frozenset[object]()
         self._written: dict[int, int] = {}
+        self._last: dict[int, Last] = {}
+        """The last records that were read since the last write, by partition."""
         self._told = 0.0
 
     def __str__(self) -> str:
@@ -107,6 +109,7 @@ class Forwarder:
         consumer.assign(places)
         for at in places:
             consumer.seek(at, positions.get(at.partition, 0))
+        self._last = {}
         self._written = {at.partition: positions.get(at.partition, -1) for at in places}
         self._told = _now()
 
@@ -136,6 +139,9 @@ class Forwarder:
             for record in records
             if is_forwarded(record.headers, record.value, self.topic)
         ]
+        for at, records in found.items():
+            # Of whatever is read: the position goes on over copies of others, too.
+            self._last[at.partition] = last_of(records[-1])
         moved = {
             at.partition: Position(place, self._topic_id)
             for at in consumer.assignment()
@@ -145,7 +151,7 @@ class Forwarder:
             # After they were read: else they may be of a topic that was made since.
             now = {0: Position(0, self._topic_id)}
             check_topic(self.topic, await topic_id(consumer._client, self.topic), now)
-            last = {each.origin.partition: each.last for each in copies}
+            last, self._last = self._last, {}
             await writer.write(copies, moved, last=last)
             self.forwarded += len(copies)
             self._written |= {number: at.next for number, at in moved.items()}

@@ -15,6 +15,10 @@ _Where = tuple[str, int]
 _Waiting = list[tuple[int, int, Origin, str | None, "asyncio.Future[None]"]]
 
 
+_MANY = 1_000
+"""Who gave up waiting, and is kept."""
+
+
 class Heard:
     """What peers have of this site's messages.
 
@@ -29,6 +33,7 @@ class Heard:
         self._losses: dict[tuple[str, _Where], list[tuple[int, int]]] = defaultdict(list)
         self._waiting: dict[_Where, _Waiting] = defaultdict(list)
         self._numbers = count()
+        self._gave_up = 0
 
     def loss(self, peer: str, where: _Where, first: int, last: int) -> None:
         """A peer never gets some offsets; said before the position that is behind them."""
@@ -72,6 +77,10 @@ class Heard:
             self._put_back.add(where)
         return where in self._put_back
 
+    def put_back(self, where: _Where) -> None:
+        """A partition of the own log was put back to an older state."""
+        self._put_back.add(where)
+
     async def copied(self, sent: Origin, id: str | None) -> None:
         """Wait until a peer has a message.
 
@@ -87,7 +96,24 @@ class Heard:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting[sent.topic, sent.partition]
         heapq.heappush(waiting, (sent.offset, next(self._numbers), sent, id, done))
-        await done
+        try:
+            await done
+        finally:
+            if done.cancelled():
+                self._gave_up += 1
+                if self._gave_up > _MANY and 2 * self._gave_up > self._count():
+                    self._forget()
+
+    def _count(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def _forget(self) -> None:
+        """Drop those that wait no longer, which a peer that is away would let add up."""
+        for where, waiting in self._waiting.items():
+            left = [each for each in waiting if not each[4].done()]
+            heapq.heapify(left)
+            self._waiting[where] = left
+        self._gave_up = 0
 
     def is_anew(self, sent: Origin, id: str | None) -> bool:
         """Whether a peer has another topic of that name: this one is not forwarded to it."""

@@ -10,10 +10,11 @@ from typing import Literal
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from stores.segments.transports.topic_id import topic_id
+from stores.sites.checks import written_anew
 from stores.sites.errors import AWAY, NotCopied
 from stores.sites.heard import Heard
 from stores.sites.origin import Headers, Origin
-from stores.sites.site import FORWARDED, SITES, Position, Site, row_of
+from stores.sites.site import FORWARDED, SITES, Position, Site, progress_of, row_of
 from stores.units.kafka.row_log import PATIENCE, read_to
 from topology.model.ending import end_tasks, wait_for_stop
 
@@ -47,6 +48,7 @@ class SitePublisher:
         self._caught_up = {peer.name: asyncio.Event() for peer in self.peers}
         self._ids: dict[str, tuple[int, str | None]] = {}
         self._asking, self._numbers = asyncio.Lock(), count()
+        self._topics: set[str] = set()
 
     async def start(self) -> None:
         """Connect. Raises KafkaError, OSError: this site does not answer; a peer may be away."""
@@ -95,6 +97,7 @@ class SitePublisher:
             KafkaError, TimeoutError: the own broker may have it or not.
         """
         assert self._producer is not None
+        self._topics.add(topic)
         before = self._heard.highest(topic)
         sending = await self._producer.send(
             topic, value, key, partition, timestamp, list(headers) or None
@@ -124,14 +127,11 @@ class SitePublisher:
             async with asyncio.timeout(self.timeout):
                 id = await self._id_of(sent.topic)
                 if self._heard.is_put_back(sent, id, before):
-                    raise NotCopied(
-                        f"message {sent} is here, and no other site takes it: others have another "
-                        "message of that offset, as the log here was put back to an older state; "
-                        "publish to a topic of another name",
-                        sent,
-                    )
+                    raise _put_back(sent)
                 await self._heard.copied(sent, id)
         except TimeoutError:
+            if self._heard.is_put_back(sent, id, None):  # as a peer said meanwhile
+                raise _put_back(sent) from None
             remedy = "it goes there when a forwarder can; do not send it again, wait for it"
             if self._heard.is_anew(sent, id):
                 remedy = (
@@ -174,6 +174,8 @@ class SitePublisher:
                     await reader.seek_to_beginning(at)
                     await others.seek_to_beginning(losses)
                     known = (await reader.end_offsets([at]))[at]
+                    if not self._caught_up[peer.name].is_set():
+                        await self._look_back(peer)
                     while True:
                         if found := (await reader.getmany(at, timeout_ms=1000)).get(at):
                             end = (await others.end_offsets([losses]))[losses]
@@ -187,6 +189,25 @@ class SitePublisher:
                 logger.warning("site %s cannot be followed: %r; trying again", peer.name, error)
                 await asyncio.sleep(1)
 
+    async def _look_back(self, peer: Site) -> None:
+        """Before a peer is heard for the first time: what it has at offsets of what was sent by now
+        may be of a log that was put back since. Whoever sends later knows of the peer before."""
+        looked: set[str] = set()
+        while topics := self._topics - looked:
+            rows = await peer.rows(FORWARDED)
+            for topic in sorted(topics):
+                positions, last = progress_of(rows, self._cluster, topic)
+                here = await self.own.extents(topic)
+                others = set(await written_anew(self.own, topic, here, last))
+                others |= {
+                    number
+                    for number, at in positions.items()
+                    if number in here and at.next > here[number].end
+                }
+                for number in others:
+                    self._heard.put_back((topic, number))
+            looked |= topics
+
     def _hear(self, peer: Site, row: object) -> None:
         match row:
             case (self._cluster, str(topic), int(number)), [int(place), *rest]:
@@ -194,3 +215,12 @@ class SitePublisher:
                 self._heard.position(peer.name, (topic, number), Position(place, id))
             case ("loss", self._cluster, str(topic), int(number), int(first), int(last)), _:
                 self._heard.loss(peer.name, (topic, number), first, last)
+
+
+def _put_back(sent: Origin) -> NotCopied:
+    return NotCopied(
+        f"message {sent} is here, and no other site takes it: others have another message of that"
+        " offset, as the log here was put back to an older state; publish to a topic of another"
+        " name",
+        sent,
+    )

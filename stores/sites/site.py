@@ -40,7 +40,8 @@ class Position(NamedTuple):
 
 
 class Last(NamedTuple):
-    """The last copy of a partition: its offset at the origin, and what tells it from another."""
+    """The last record of a partition that was read for copying: its offset at the origin, and what
+    tells it from another."""
 
     offset: int
     mark: str

@@ -11,7 +11,7 @@ from stores.sites.fences import Fence, Rows, clusters_named, decide
 from stores.sites.lag import Behind, between
 from stores.sites.losses import given_up
 from stores.sites.origin import passed
-from stores.sites.site import SITES, Position, Site
+from stores.sites.site import SITES, Last, Position, Site
 from topology.model.printable import printable
 
 _BATCH = 500
@@ -128,11 +128,13 @@ async def _equalise(
     writers: Mapping[str, CopyWriter],
     say: Callable[[str], None],
 ) -> int:
-    places = {name: await writer.positions() for name, writer in writers.items()}
+    found = {name: await writer.progress() for name, writer in writers.items()}
+    places = {name: positions for name, (positions, _) in found.items()}
+    marks = {name: last for name, (_, last) in found.items()}
     ids = {name: await writer.target.identify() for name, writer in writers.items()}
     total = 0
     for number in sorted({number for at in places.values() for number in at}):
-        at = {name: found.get(number, Position(0)) for name, found in places.items()}
+        at = {name: each.get(number, Position(0)) for name, each in places.items()}
         ahead = max(at, key=lambda name: at[name].next)
         for name, place in at.items():
             if place.next < (goal := at[ahead]).next:
@@ -147,10 +149,13 @@ async def _equalise(
                         f"{topic} was deleted and made again at {lost}: {name} and {ahead} have "
                         "messages of different ones, which cannot be put together"
                     )
-                found = copies_of(source, cluster, (topic, number), place.next, goal.next)
+                records = copies_of(source, cluster, (topic, number), place.next, goal.next)
                 span = number, place.next, goal.next
                 gone = given_up(await source.rows(SITES), cluster, topic, *span)
-                sent = await _copy(found, writers[name], number, ids[ahead], ids[name], goal, gone)
+                until = goal, marks[ahead].get(number)
+                sent = await _copy(
+                    records, writers[name], number, ids[ahead], ids[name], until, gone
+                )
                 say(f"{name}: {sent} of {lost}'s {topic}/{number}, which {ahead} had")
                 total += sent
     return total
@@ -162,9 +167,10 @@ async def _copy(
     number: int,
     by: str,
     to: str,
-    goal: Position,
+    until: tuple[Position, Last | None],
     gone: Rows,
 ) -> int:
+    goal, last = until
     total, batch = 0, list[Copy]()
     async for record in records:
         copy = Copy.of(record, by)
@@ -174,5 +180,6 @@ async def _copy(
             behind = Position(copy.origin.offset + 1, goal.topic_id)
             await writer.write(batch, {number: behind}, gone)
             total, batch = total + len(batch), []
-    await writer.write(batch, {number: goal}, gone)
+    # By that of the site that was ahead: the origin may be put back to before it.
+    await writer.write(batch, {number: goal}, gone, {} if last is None else {number: last})
     return total + len(batch)

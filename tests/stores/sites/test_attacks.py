@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from aiokafka.errors import InvalidTimestampError, KafkaError, ProducerFenced
@@ -10,10 +11,12 @@ from confluent_kafka.cimpl import NewTopic
 
 from stores.sites import NotCopied, Site, SiteError, SitePublisher
 from stores.sites.checks import standing_still
-from stores.sites.copy_writer import CopyWriter
+from stores.sites.copy_writer import CopyWriter, mark_of
 from stores.sites.fences import Fence, Rows, fences_of
 from stores.sites.forwarder import Forwarder
-from stores.sites.site import SITES, Position
+from stores.sites.heard import Heard
+from stores.sites.origin import Origin
+from stores.sites.site import FORWARDED, SITES, Last, Position, progress_of
 from stores.sites.takeover import take_over
 from tests.conftest import make_topics
 from tests.stores.sites.test_forwarding import publish, read
@@ -152,21 +155,37 @@ async def test_a_message_of_a_time_that_the_other_site_does_not_take_is_named(
     )
 
 
+@pytest.mark.parametrize("late", [False, True])
 async def test_a_log_that_was_put_back_to_an_older_state_is_not_forwarded_and_acknowledges_nothing(
-    sites: tuple[Site, Site], everywhere: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    sites: tuple[Site, Site],
+    everywhere: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    late: bool,
 ) -> None:
-    monkeypatch.setattr("stores.sites.publisher._HEAR", 60.0)
+    """late: the other site is heard only when a message was sent."""
+    monkeypatch.setattr("stores.sites.publisher._HEAR", 0.0 if late else 60.0)
     newark, kennedy = sites
+    prepare, link = Site.prepare, asyncio.Event()
+
+    async def when_there_is_a_link(self: Site) -> None:
+        if self is kennedy:
+            await link.wait()
+        await prepare(self)
+
     topic, id = everywhere(), await newark.identify()
     # So many messages had been copied before the disk was lost: the older one has none of them.
     writer = CopyWriter(kennedy, id, topic)
     await writer.start()
     before = copy(id, topic, 2)
     position = Position(3, await newark.topic_id(topic))
-    await writer.write([before], {0: position}, last={0: before.last})
+    mark = mark_of(before.key, before.value, before.timestamp)
+    await writer.write([before], {0: position}, last={0: Last(2, mark)})
     await writer.stop()
-    publisher = SitePublisher(newark, [kennedy], copies=1, timeout=60)
+    publisher = SitePublisher(newark, [kennedy], copies=1, timeout=8 if late else 60)
+    if late:
+        monkeypatch.setattr(Site, "prepare", when_there_is_a_link)
     await publisher.start()
+    asyncio.get_running_loop().call_later(1.0, link.set)
     try:
         with pytest.raises(NotCopied, match="put back to an older state") as found:
             await publisher.send(topic, b"anew", b"k")
@@ -182,3 +201,41 @@ async def test_a_log_that_was_put_back_to_an_older_state_is_not_forwarded_and_ac
         await forwarder.start()
     await forwarder.stop()
     assert await read(kennedy, topic) == [(id, "2")]
+
+
+async def test_what_tells_a_log_is_the_last_that_was_read_of_it_also_a_copy(
+    sites: tuple[Site, Site], everywhere: Callable[..., str], unique: Callable[[str], str]
+) -> None:
+    """The position goes on over copies, and behind the last message of its own a log could be put
+    back without anybody's notice."""
+    newark, kennedy = sites
+    topic, id = everywhere(), await newark.identify()
+    await publish(newark, topic, "a b")
+    others = CopyWriter(newark, unique("laguardia"), topic)
+    await others.start()
+    await others.write([copy(others.cluster, topic, 7)], {0: Position(8)})
+    await others.stop()
+    forwarder = Forwarder(newark, kennedy, topic)
+    await forwarder.start()
+    try:
+        while await forwarder.step(2.0):
+            pass
+        await publish(newark, topic, "c")
+        while await forwarder.step(2.0):
+            pass
+    finally:
+        await forwarder.stop()
+    positions, last = progress_of(await kennedy.rows(FORWARDED), id, topic)
+    extent = (await newark.extents(topic))[0]
+    assert last[0].offset < positions[0].next <= extent.end
+    assert not await standing_still(newark, kennedy, topic)
+
+
+async def test_who_gives_up_waiting_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stores.sites.heard._MANY", 10)
+    heard = Heard(["kennedy"])
+    for offset in range(100):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                await heard.copied(Origin("newark", "t", 0, offset), None)
+    assert heard._count() < 25
