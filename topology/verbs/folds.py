@@ -157,7 +157,8 @@ def _declared(
 
     def handle(event: Event, state: dict[str, Any], cells: Any = None) -> list[Output | Late]:
         content, time = given.taken(event)
-        rows, beyond = fold.take(state, event.sequence, time, run(content), event.kind in kinds)
+        closes = event.kind in kinds
+        rows, beyond, over = fold.take(state, event.sequence, time, run(content), closes)
         said: list[Output | Late] = []
         if readers:
             clock = state["clock"] - keep
@@ -169,6 +170,8 @@ def _declared(
                 for each in rows
             ]  # fmt: skip
             said += found.told(event.stream, changes, cells)
+            for start in over:
+                found.forget(start, cells)
         else:
             for each in rows:
                 row = _row(event.stream, each, windowed)

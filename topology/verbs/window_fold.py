@@ -55,15 +55,16 @@ class WindowFold:
 
     def take(
         self, state: dict[str, Any], sequence: int, time: int, values: Iterable[Any], closes: bool
-    ) -> tuple[list[Folded[Any]], str | None]:
+    ) -> tuple[list[Folded[Any]], str | None, list[str]]:
         """Take one event over into the state.
 
         time: of the event. values: what the verbs before have left of it, none or more. closes:
         whether it ends its stream.
 
         Returns:
-            The windows that it changes, or makes final; and the start of one that was there too
-            long ago to be revised, in ms, if the event belongs to such a one.
+            The windows that it changes, or makes final; the start of one that was there too long
+            ago to be revised, in ms, if the event belongs to such a one; and the starts of those
+            that are kept no more from now on.
         """
         windows: dict[str, list[Any]] = state.setdefault("windows", {})
         before: int = state.get("clock", -EVER)
@@ -122,14 +123,16 @@ class WindowFold:
         for key in changed if len(changed) < 2 else sorted(changed, key=int):
             end, kept, lost = windows[key]
             rows.append(Folded(int(key), end, aggregate.result(kept), end <= reached, lost))
-        for key in over if clock > before else ():
+        if clock <= before:
+            over = []
+        for key in over:
             if merging:
                 state["gone"] = max(state.get("gone", -EVER), windows[key][0])
             del windows[key]
         if gone:
             stay = {row.start for row in rows}
             rows = [*(each for each in gone if each.start not in stay), *rows]
-        return rows, beyond
+        return rows, beyond, over
 
     def rows(self, state: dict[str, Any]) -> list[Folded[Any]]:
         """The windows that are kept, the earliest first."""

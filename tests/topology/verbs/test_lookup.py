@@ -283,6 +283,18 @@ def test_a_row_that_cannot_be_made_holds_up_no_other(wait: float | None) -> None
     assert len(tables) == 1
 
 
+def test_of_many_rows_that_cannot_be_made_all_are_counted() -> None:
+    driver = TopologyTestDriver(failing(as_of_time(wait=None, keep=100)))
+    for number in range(1, 26):
+        driver.pipe("moves", move("N1", number, "JFK", 5))
+    driver.pipe("weather", report("JFK", 1, 3, 13))
+    driver.pipe("weather", report("JFK", 2, 10, 1))
+    errors = driver.read_json("flights.errors")
+    assert len(errors) == 11
+    assert "15 more rows of this event cannot be made" in errors[-1]["error"]
+    assert driver.audit(contents=True).bad_news == ["25 rows that could not be made"]
+
+
 @pytest.mark.parametrize(
     ("kind", "written"), [("int", "007"), ("guid", "{6F9619FF-8B86-D011-B42D-00C04FC964FF}")]
 )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import some
 from tests.topology.torn_units import TornUnits, but_counts
 from topology import Inspector, Topology, TopologyTestDriver, rebuild_stream, skip
+from topology.engine.state.rows import CELLS
 from topology.model.errors import DeclarationError
 from topology.testing import Simulator
 from topology.testing.simulation.schedule import Schedule
@@ -244,3 +245,15 @@ def _wrong(run: Schedule, rebuilds: bool) -> list[str]:
         for table, wanted in (("of_size", sizes), ("odd", odd))
         if said[table] != wanted
     ]
+
+
+def test_a_reader_keeps_nothing_of_windows_that_are_kept_no_more() -> None:
+    """Of one that was final before, and is dropped by an event that changes it no more."""
+    graph = Topology("flights")
+    hours = moves_of(graph).each().window(tumbling(3600), keep=600).fold(count(), name="hours")
+    hours.filter(lambda row: row.value > 0).to_rows("some")
+    times = [10, 3700, 4300, 7300, 7900, 11_000]
+    driver = read(graph, [move("N1", n, time) for n, time in enumerate(times, 1)])
+    cells = [key for key, _ in driver._storage.stores["hours"].scan(*CELLS)]
+    assert len(cells) == 2
+    assert len(driver.table("some")) == 4

@@ -26,7 +26,7 @@ class AuditReport:
     """violations: the first thousand of `number`. remarks: what is said besides. unreadable: topic
     → how many of its records cannot be decoded. contents: whether what handlers say was compared.
     whole: whether all views were audited. too_late: records of events that were late in their own
-    time. without_rows: error reports of rows that could not be made.
+    time. without_rows: rows that could not be made.
     without_messages: handled events whose messages were left out. work: view → its second stage,
     a moment later. parallel: what `Topology.parallel` declares, of which nothing is proved. unseen:
     what could not be looked at, in words.

@@ -87,7 +87,8 @@ class SideTopics:
         stream, sequence = str(report["stream"]), report["sequence"]
         if report["done"] == HEALED:
             self._heal(stream, int(str(sequence)))
-        self.findings.without_rows += report["done"] == WITHOUT_ROW
+        if report["done"] == WITHOUT_ROW:
+            self.findings.without_rows += int(str(report.get("rows", 1)))
         self.findings.without_messages += report["done"] == WITHOUT_MESSAGES
         if report["done"] != "advance":
             return

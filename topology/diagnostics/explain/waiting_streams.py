@@ -125,7 +125,8 @@ class WaitingStreams:
     def _look(self, view: View, partition: int, ordering: Ordering) -> None:
         """Take in what changed since the last look."""
         anew = ordering != self._ordering
-        for stream in list(self._progress) if anew else self._changed:
+        # Also those that wait no longer.
+        for stream in {*self._progress, *self._changed} if anew else self._changed:
             self._gaps.pop(stream, None)
             self._parked.pop(stream, None)
             if (found := self._waiting(stream)) is None:

@@ -97,8 +97,13 @@ def log_healed(view: View, event: Event, unit: CommitUnit) -> None:
     unit.keyed[view.errors_topic].append(out)
 
 
-def log_failure(view: View, event: Event, error: BaseException, done: str, unit: CommitUnit) -> str:
-    """Write a failure to the error log topic and the process's log. Returns the error in words."""
+def log_failure(
+    view: View, event: Event, error: BaseException, done: str, unit: CommitUnit, rows: int = 1
+) -> str:
+    """Write a failure to the error log topic and the process's log. Returns the error in words.
+
+    rows: how many it is about, where it is about rows.
+    """
     message = event.message
     trace, text = readable(_traceback(error)), readable(described(error))
     value = message.value
@@ -111,6 +116,7 @@ def log_failure(view: View, event: Event, error: BaseException, done: str, unit:
         "error": text,
         "traceback": trace,
         "done": done,
+        **({} if rows == 1 else {"rows": rows}),
         "value": None if value is None else readable(value.decode("utf-8", "replace")),
     }
     headers = [("view", view.name.encode())]

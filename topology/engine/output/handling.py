@@ -52,7 +52,7 @@ Emitted = tuple[dict[str, list[Out]], str, Out]
 _PLAIN = frozenset((GeneratorType, list, tuple))
 """What handlers return, nearly always."""
 ROWS = 10
-"""Rows of one event whose errors are reported, at most."""
+"""Rows of one event whose errors are reported each, at most."""
 NEVER: Mapping[Event, int] = {}
 """No event was retried."""
 
@@ -293,6 +293,9 @@ class Handling:
         if rows is not None:
             for error in rows.errors[:ROWS]:
                 log_failure(self.view, event, error, WITHOUT_ROW, self.unit)
+            if more := len(rows.errors[ROWS:]):
+                why = HandlerError(f"{more:,} more rows of this event cannot be made")
+                log_failure(self.view, event, why, WITHOUT_ROW, self.unit, more)
         if state is not None:
             self.states[event.stream] = state
         if cells:

@@ -1,11 +1,14 @@
 """What a console keeps of waiting streams is what their rows say, however they came to be so."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.diagnostics.explain.durable import send, task_of
 from tests.topology.handled import driver_of
-from topology import Event, park, skip
+from topology import Event, GapTime, adaptive, park, skip
 from topology.diagnostics.explain import WaitingStreams, of_waiting, open_gaps
 from topology.diagnostics.explain.parked_streams import parked_of
 from topology.engine.state.rows import encode_note, note_key, progress_key
@@ -21,9 +24,12 @@ VIEW = DRIVER.topology.views["board"]
 events = st.tuples(st.sampled_from("ab"), st.integers(1, 9), st.sampled_from(["Ok", "Bad"]))
 
 
-@given(st.lists(events, max_size=25))
-def test_it_keeps_up_with_its_changelog(sent: list[tuple[str, int, str]]) -> None:
-    driver = driver_of(board, error=park(), gap=skip(after=5), buffer=4)
+@pytest.mark.parametrize("after", [5, adaptive(start=5.0, at_least=1.0)])
+@given(sent=st.lists(events, max_size=25))
+def test_it_keeps_up_with_its_changelog(
+    after: float | GapTime, sent: list[tuple[str, int, str]]
+) -> None:
+    driver = driver_of(board, error=park(), gap=skip(after=after), buffer=4)
     view, known, before = driver.topology.views["board"], WaitingStreams(), dict[bytes, bytes]()
     for stream, sequence, kind in sent:
         send(driver, sequence, stream=stream, kind=kind)
@@ -57,3 +63,14 @@ def test_what_waits_in_a_worker_s_memory_is_known_by_its_notes() -> None:
     assert gaps() == [(1, 1)]
     known.take(progress_key("a"), b"4")
     assert gaps() == []
+
+
+def test_a_stream_that_waits_no_longer_is_let_go_though_the_time_out_is_another_one() -> None:
+    known = WaitingStreams()
+    known.take(progress_key("a"), b'{"last":1,"since":7}')
+    known.take(note_key(5), encode_note(7, [(5, 0, 0, "a", 3)]))
+    ordering = VIEW.ordering
+    assert len(list(known.gaps(VIEW, 0, ordering))) == 1
+    known.take(progress_key("a"), None)
+    known.take(note_key(5), None)
+    assert list(known.gaps(VIEW, 0, replace(ordering, skip_after=9))) == []
