@@ -6,6 +6,7 @@ and the next event of a stream reads the state that the one before it has staged
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -63,6 +64,10 @@ class Staged:
         return size + sum(len(each.state or b"") for each in self.beside) if self.beside else size
 
 
+ALL = 1 << 62
+"""More than there are."""
+
+
 class StagedEffects:
     """The staged effects of a partition, by the number of their grant.
 
@@ -106,14 +111,18 @@ class StagedEffects:
                 return staged.parks
         return stream in self._parked
 
-    def parked_events(self, stream: str) -> list[tuple[bytes, Event, str]]:
-        """What is set aside of a stream, in its order: the key of its row, the event, and why it is
-        none any more by its inspector, as of now; empty if it is one."""
-        rows: dict[bytes, bytes | None] = dict(self._table.scan(*buffer_range(stream)))
+    def parked_events(self, stream: str, most: int = ALL) -> list[tuple[bytes, Event, str]]:
+        """What is set aside of a stream, in its order, the first ones: the key of its row, the
+        event, and why it is none any more by its inspector, as of now; empty if it is one."""
+        changed: dict[bytes, bytes | None] = {}
         for staged in self._by_stream.get(stream, {}).values():
-            rows.update(staged.rows)
+            changed.update(staged.rows)
+        durable = islice(self._table.scan(*buffer_range(stream)), most + len(changed))
+        rows: dict[bytes, bytes | None] = {**dict(durable), **changed}
         found: list[tuple[bytes, Event, str]] = []
         for key in sorted(rows):
+            if len(found) == most:
+                break
             if (row := rows[key]) is not None:
                 message, arrived = decode_message(row)
                 try:

@@ -2,12 +2,12 @@
 
 from dataclasses import asdict
 
-from topology.declaration.ordered_stage import FORCED_DROP, RELEASE
-from topology.declaration.view import View
+from topology.declaration.ordered_stage import FORCED_DROP
 from topology.engine.commands.command import UNKNOWN_STREAM, Command, CommandRefused, CommandResult
 from topology.engine.commands.dry_run import DryRun, dry_run
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.redelivery.records import bury
+from topology.engine.release_record import tell_workers
 from topology.engine.state.lane_names import ids_of
 from topology.engine.state.rows import progress_key
 from topology.engine.state.view_state import delete_rows
@@ -168,18 +168,9 @@ def release_in_order(task: ViewTask, command: Command, unit: CommitUnit) -> Comm
     where, view = _of(task, stream), task.view
     if command.dry_run:
         raise CommandRefused(f"{where}: {command.name} has no dry run in a view with workers")
-    _tell_workers(view, stream, command, unit)
+    tell_workers(view, stream, command.name.encode(), unit)
     told = f"{where} is released behind what has arrived, if it is parked there"
     return CommandResult(True, told, {})
-
-
-def _tell_workers(view: View, stream: str, command: Command, unit: CommitUnit) -> None:
-    """Put a command among the events that arrive, for the second stage of a view with workers."""
-    alone = view.work is not None and view.work.scope != "partition"
-    key = None if alone else stream.encode()
-    name = FORCED_DROP if command.name == "drop" and command.force else command.name.encode()
-    record = (key, stream.encode(), unit.now, [(RELEASE, name)])
-    (unit.keyed if alone else unit.colocated)[view.arrivals_topic].append(record)
 
 
 def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
@@ -201,7 +192,8 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     for event in (*lost, *late):
         bury(task.view, event, f"{command.who} dropped its stream", unit)
     if task.view.work is not None:
-        _tell_workers(task.view, stream, command, unit)
+        name = FORCED_DROP if command.force else command.name.encode()
+        tell_workers(task.view, stream, name, unit)
     counts, parked = task.state.counts, task.state.parked.get(stream, 0)
     counts.parked -= parked
     counts.waiting -= len(lost) - parked

@@ -15,7 +15,8 @@ from stores.view_state.table import TableError
 from topology.declaration.ordered_stage import Release
 from topology.engine.output.failure import log_failure
 from topology.engine.redelivery.records import AT_WORKERS, bury
-from topology.engine.staged_effects import Staged, touched_keys
+from topology.engine.release_record import tell_workers
+from topology.engine.staged_effects import ALL, Staged, touched_keys
 from topology.engine.stream_task import malformed
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.handler_threads import HandlerThreads
@@ -40,6 +41,8 @@ logger = get_logger(__name__)
 
 BREATH = 0.01
 """Seconds that a worker may go on without awaiting anything, before others have their turn."""
+RELEASED = 500
+"""Parked events of a stream that one unit lets go."""
 
 
 @dataclass(slots=True)
@@ -310,9 +313,13 @@ class Workers:
         return collected(await result or ())
 
     async def _release(self, grant: Grant, release: Release) -> Staged:
-        """Handle what is set aside of a stream, until one of it fails again."""
+        """Handle what is set aside of a stream, until one of it fails again, or there is more than
+        one unit should have: then it goes on with another one."""
         effects, stream = self._runner.effects, release.stream
-        waiting = effects.parked_events(stream) if effects.parked(stream) else []
+        # What is dropped is not handled, and what comes behind it is to stay.
+        most = ALL if release.dropped else RELEASED
+        waiting = effects.parked_events(stream, most + 1) if effects.parked(stream) else []
+        more, waiting = len(waiting) > most, waiting[:most]
         unit, state = self._runner.unit(), effects.state_of(stream)
         nobody = Event(stream, 0, None, None, self._runner.records[grant.offset])
         whole = Staged(nobody, unit)
@@ -362,7 +369,11 @@ class Workers:
                 whole.state = made.state
             whole.event = event
             whole.rows.append((key, None))
-        whole.parks = False if waiting else None
+        if more:
+            # Behind what has arrived by now, which is set aside too; so one unit does not do all.
+            tell_workers(self._view, stream, b"redrive", unit)
+        elif waiting:
+            whole.parks = False
         return whole
 
     async def _in_thread(self, grant: Grant, arguments: tuple[Any, ...]) -> list[Any]:

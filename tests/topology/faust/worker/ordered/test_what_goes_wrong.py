@@ -402,6 +402,41 @@ async def test_the_time_limit_is_of_each_event_that_is_redriven(
     await held.runner.stop(1)
 
 
+async def test_of_many_parked_events_a_unit_lets_some_go_and_the_rest_follows_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers, "RELEASED", 3)
+    bad = True
+
+    async def handler(event: Event) -> list[Emit]:
+        if bad:
+            raise ValueError
+        return [Emit("out", None, event.sequence)]
+
+    held = _work(handler, error=park())
+    for each in range(1, 8):
+        held.log.append("a", {"n": each})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 7)
+    bad = False
+    held.log.append("a", b"a", [(RELEASE, b"unpark")])
+    held.log.append("a", {"n": 8})
+    again, behind = list[tuple[str, bytes]](), 9
+    while held.runner.core.position < behind or len(held.out("out")) < 7:
+        await held.until(lambda at=behind: held.runner.core.position == at)  # type: ignore[misc]
+        told = [out for u in held.units for out in u.colocated.get("t.work.arrivals", ())]
+        for _, value, _, headers in told[len(again) :]:
+            assert (value, headers) == (b"a", [(RELEASE, b"redrive")])
+            again += headers
+            held.log.append("a", value, headers)
+            behind += 1
+    assert held.out("out") == [2, 3, 4, 5, 6, 7, 8]
+    assert [each["n"] for each in held.out("t.dead")] == [1]
+    assert len(again) == 2
+    assert not list(held.table.scan(b"b", b"c"))
+    await held.runner.stop(1)
+
+
 async def test_a_redrive_that_is_over_its_time_limit_each_time_ends_and_can_be_given_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
