@@ -24,6 +24,8 @@ _AWAY = re.compile(r"53100|53300|57P|58|25006|SQLITE_(?:FULL|IOERR|CANTOPEN|READ
 or begins, or is one that only reads."""
 CRASH = "57P02"
 """Another process of the server has crashed: none of this connection's doing."""
+NO_LOCK = "55P03"
+"""A lock was not to be had in time."""
 _IDLE = "25P03"
 """A transaction that executed nothing for too long, of which others know nothing."""
 
@@ -44,6 +46,10 @@ class DatabaseAway(ConnectionError):
         self.lost, self.ended = lost, ended
 
 
+class BehindOlder(RuntimeError):
+    """A statement has waited for too long for a lock that an older event has, which is right."""
+
+
 class RolledBack(RuntimeError):
     """The attempt was rolled back: it can do nothing more on its connection."""
 
@@ -51,7 +57,8 @@ class RolledBack(RuntimeError):
 class Lease:
     """A connection, from an attempt's first statement until its turn.
 
-    pid: of PostgreSQL's. notices: what that has said besides, by its codes.
+    pid: of PostgreSQL's. notices: what that has said besides, by its codes. behind: whether what
+    its last statement waited for was an older event's.
     """
 
     def __init__(self, grant: Grant) -> None:
@@ -60,7 +67,7 @@ class Lease:
         self.pid: int | None = None
         self.notices: Collection[str] = ()
         self.failed: BaseException | None = None
-        self.ended = False
+        self.ended = self.behind = False
         self.running: asyncio.Future[Any] | None = None
         self.lock = asyncio.Lock()
 

@@ -18,7 +18,9 @@ from sqlalchemy.exc import DBAPIError
 from stores.db.turn_rows import TakenOver, TurnRows
 from stores.view_state.table import TableFenced
 from topology.faust.worker.ordered.lease import (
+    NO_LOCK,
     OVER,
+    BehindOlder,
     DatabaseAway,
     Lease,
     RolledBack,
@@ -145,6 +147,9 @@ class LentConnections:
         failed = None if lease is None else lease.failed
         if isinstance(failed, DatabaseAway) and isinstance(error, Exception):
             return failed
+        state = getattr(getattr(failed, "orig", None), "sqlstate", None)
+        if lease is not None and lease.behind and state == NO_LOCK and isinstance(error, Exception):
+            return BehindOlder(str(failed))
         return error
 
     async def savepoint(self, grant: Grant) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -318,9 +323,10 @@ class LentConnections:
                 pids = await self._database.blockers(lease.pid)
         except DatabaseAway:
             return
-        for other in list(self._leases.values()):
-            if other.pid in pids:
-                self.give_way(other.grant, lease.grant)
+        others = [other for other in list(self._leases.values()) if other.pid in pids]
+        lease.behind = any(other.grant.offset < lease.grant.offset for other in others)
+        for other in others:
+            self.give_way(other.grant, lease.grant)
 
     def _check(self, lease: Lease) -> None:
         if lease.ended or self._closed:

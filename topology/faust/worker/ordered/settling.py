@@ -12,7 +12,7 @@ from topology.engine.output.failure import WITHOUT_MESSAGES, decided, log_failur
 from topology.engine.staged_effects import Staged
 from topology.engine.stream_task import malformed
 from topology.faust.kafka.worker_clock import wall
-from topology.faust.worker.ordered.lease import DatabaseAway
+from topology.faust.worker.ordered.lease import BehindOlder, DatabaseAway
 from topology.model.errors import HandlerError, Malformed, described
 from topology.model.event import Event
 from topology.model.printable import printable
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
+BEHIND = 0.1
+"""Seconds after which an attempt is made again that waited for an older event's lock."""
 AWAY = 1.0
 """Seconds after which an attempt is made again whose database was away."""
 
@@ -50,6 +52,11 @@ class Settling:
             # No event's doing: it counts for nothing.
             logger.warning("view %s: the database is away: %s", self._view.name, error)
             if not self._core.retry(grant, AWAY, time.monotonic(), anew=False):
+                self._runner.ended(grant)
+            return
+        if isinstance(error, BehindOlder):
+            # As with what gives way, it runs again behind the older one, and counts for nothing.
+            if not self._core.retry(grant, BEHIND, time.monotonic(), anew=False):
                 self._runner.ended(grant)
             return
         outcome = self._core.failed(grant, time.monotonic())

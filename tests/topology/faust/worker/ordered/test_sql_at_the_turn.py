@@ -88,6 +88,38 @@ async def test_sql_is_committed_with_the_output_at_the_turn(url: str) -> None:
     await held.runner.stop(1)
 
 
+@pytest.mark.integration
+async def test_who_waits_for_an_older_event_s_lock_fails_by_nothing_but_time(
+    server_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After four times of ten seconds the error policy had it, though nothing was wrong."""
+    monkeypatch.setitem(lent_database._LIMITS, "lock", "300ms")
+    rows(server_url, TABLES[1])
+    rows(server_url, "insert into sums values ('all', 0)")
+    gate, attempts = asyncio.Event(), list[bytes]()
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        attempts.append(event.content)
+        await event.connection.execute("update sums set n = n + 1 where id = 'all'")  # type: ignore[attr-defined]
+        if event.content == b"0":
+            await gate.wait()
+        yield Emit("out", event.stream, int(event.content))
+
+    held = partition(handler)
+    await held.new_sql_run(server_url)
+    held.log.append("a", 0)
+    held.start()
+    await held.until(lambda: attempts == [b"0"])
+    held.log.append("b", 1)
+    await held.until(lambda: attempts.count(b"1") > 6)
+    gate.set()
+    await held.until(lambda: held.runner.core.position == 2)
+    assert rows(server_url, "select n from sums") == [(2,)]
+    assert held.out("out") == [0, 1]
+    assert not held.out("t.errors")
+    await held.runner.stop(1)
+
+
 async def test_what_fails_leaves_nothing_in_the_database(url: str) -> None:
     attempts = 0
 
