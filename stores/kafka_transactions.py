@@ -22,6 +22,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import ProducerFenced
 from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
+from aiokafka.producer.sender import Sender
 from aiokafka.producer.transaction_manager import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -34,7 +35,7 @@ from aiokafka.util import create_future
 _FAILED = (TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR)
 _transition_to = TransactionManager._transition_to
 _begin, _fail = MessageAccumulator.__init__, MessageBatch.failure
-_pop = MessageAccumulator._pop_batch
+_pop, _maybe_wait_for_pid = MessageAccumulator._pop_batch, Sender._maybe_wait_for_pid
 
 
 def _what_ended(transactions: Any) -> BaseException:
@@ -95,25 +96,29 @@ def _looked_at(fail: Callable[..., None]) -> Callable[..., None]:
 def _pop_batch(self: Any, partition: Any) -> Any:
     """Take a batch; one of a producer without transactions knows who has numbered it."""
     batch, numbering = _pop(self, partition), self._txn_manager
-    if numbering is not None and numbering.transactional_id is None:
+    idempotent = numbering is not None and numbering.transactional_id is None
+    if idempotent and not hasattr(batch, "numbered"):  # sent again, it keeps its number
         batch.numbered = numbering, numbering.producer_id
     return batch
 
 
-def _count_anew(numbering: Any, id: int) -> None:
-    """Ask for another id before the next batch is sent, if none was asked for since."""
-    if numbering.producer_id == id:
+async def _wait_for_id(self: Any) -> None:
+    """Before batches are taken: ask for another id where one was refused under this one."""
+    numbering = self._txn_manager
+    if numbering is not None and getattr(numbering, "refused", None) == numbering.producer_id:
+        numbering.refused = None
         numbering._pid_and_epoch = PidAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         numbering._pid_waiter = create_future()
         numbering._sequence_numbers.clear()
+    await _maybe_wait_for_pid(self)
 
 
 def _failure(self: Any, exception: BaseException) -> None:
     """Fail; of a producer that was fenced each call says so, and so nothing but what is awaited."""
     _fail(self, exception)
     if (numbered := getattr(self, "numbered", None)) is not None:
-        # Not at once: it may fail while others are taken, which have a number by the old id.
-        asyncio.get_running_loop().call_soon(_count_anew, *numbered)
+        numbering, id = numbered
+        numbering.refused = id
     self._drain_waiter.exception()
     if isinstance(exception, ProducerFenced):
         for future, _ in self._msg_futures:
@@ -122,6 +127,7 @@ def _failure(self: Any, exception: BaseException) -> None:
 
 MessageAccumulator.__init__ = _accumulator
 MessageAccumulator._pop_batch = _pop_batch
+Sender._maybe_wait_for_pid = _wait_for_id
 MessageBatch.failure = _failure
 TransactionManager.error_transaction = _looked_at(TransactionManager.error_transaction)
 TransactionManager.fatal_error = _looked_at(TransactionManager.fatal_error)

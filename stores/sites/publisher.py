@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 
 from stores.segments.transports.topic_id import topic_id
 from stores.sites.checks import written_anew
-from stores.sites.errors import AWAY, NotCopied
+from stores.sites.errors import AWAY, NotCopied, SiteError
 from stores.sites.heard import Heard
 from stores.sites.origin import Headers, Origin
 from stores.sites.site import FORWARDED, SITES, Position, Site, progress_of, row_of
@@ -97,7 +97,6 @@ class SitePublisher:
             KafkaError, TimeoutError: the own broker may have it or not.
         """
         assert self._producer is not None
-        self._topics.add(topic)
         before = self._heard.highest(topic)
         sending = await self._producer.send(
             topic, value, key, partition, timestamp, list(headers) or None
@@ -105,6 +104,7 @@ class SitePublisher:
         async with asyncio.timeout(self.timeout):
             done = await sending
         sent = Origin(self._cluster, topic, done.partition, done.offset)
+        self._topics.add(topic)
         if self.copies:
             await self._copied(sent, before.get(sent.partition))
         return sent
@@ -174,13 +174,13 @@ class SitePublisher:
                     await reader.seek_to_beginning(at)
                     await others.seek_to_beginning(losses)
                     known = (await reader.end_offsets([at]))[at]
-                    if not self._caught_up[peer.name].is_set():
-                        await self._look_back(peer)
                     while True:
                         if found := (await reader.getmany(at, timeout_ms=1000)).get(at):
                             end = (await others.end_offsets([losses]))[losses]
                             async for record in read_to(others, losses, end, PATIENCE):
                                 self._hear(peer, row_of(record))
+                            if not self._caught_up[peer.name].is_set():
+                                await self._look_back(peer)
                             for record in found:
                                 self._hear(peer, row_of(record))
                         if await reader.position(at) >= known:
@@ -191,13 +191,17 @@ class SitePublisher:
 
     async def _look_back(self, peer: Site) -> None:
         """Before a peer is heard for the first time: what it has at offsets of what was sent by now
-        may be of a log that was put back since. Whoever sends later knows of the peer before."""
+        may be of a log that was put back since. Whoever sends later knows of the peer before: when
+        this returns, nothing was sent that it did not look at."""
         looked: set[str] = set()
         while topics := self._topics - looked:
             rows = await peer.rows(FORWARDED)
             for topic in sorted(topics):
                 positions, last = progress_of(rows, self._cluster, topic)
-                here = await self.own.extents(topic)
+                try:
+                    here = await self.own.extents(topic)
+                except SiteError:  # it is not there any more
+                    continue
                 others = set(await written_anew(self.own, topic, here, last))
                 others |= {
                     number

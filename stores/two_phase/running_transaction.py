@@ -25,8 +25,9 @@ _ALONE = (
     "are committed or rolled back together; leave that to the block's end"
 )
 _FAILED = (
-    "two-phase commit: a statement of the block failed, and its error was caught; a database that "
-    "had one rolls back, so all do. Wrap what may fail in connection.begin_nested()"
+    "two-phase commit: a statement of the block failed, and its error was caught, or it ended a "
+    "transaction itself; a database rolls back what it had then, so all do. Wrap what may fail in "
+    "connection.begin_nested()"
 )
 
 
@@ -156,7 +157,8 @@ class RunningTransaction:
         driver: Any = connection.connection.driver_connection
         if connection.dialect.name == "sqlite":
             return bool(driver.in_transaction)
-        return bool(driver.info.transaction_status.name == "INTRANS")
+        status = getattr(getattr(driver, "info", None), "transaction_status", None)
+        return getattr(status, "name", "INTRANS") == "INTRANS"  # other drivers do not tell
 
     def _settle(self, error: BaseException) -> None:
         """Find out whether a commit that failed has taken place; returns if it has."""

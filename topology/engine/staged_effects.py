@@ -78,6 +78,8 @@ class StagedEffects:
 
     Attributes:
         held: how many events are parked durably.
+        going_on: the streams of which some were let go, and more is to be: their next one has not
+            failed, so nobody goes on without it.
     """
 
     def __init__(self, stage: OrderedStage, table: PartitionTable, parked: Iterable[str]) -> None:
@@ -86,6 +88,7 @@ class StagedEffects:
         self._table = table
         streams = list(parked)
         self._parked, self.held = set(streams), len(streams)
+        self.going_on: set[str] = set()
         self._handling = Handling(stage.view, CommitUnit(stage.topic, 0), lambda stream: None)
         self._staged: dict[int, Staged] = {}
         self._by_stream: dict[str, dict[int, Staged]] = {}

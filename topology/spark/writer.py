@@ -117,9 +117,12 @@ class OutputWriter:
         found = await self._admin.list_consumer_group_offsets(self.group)
         batches = [NONE]
         for committed in found.values():
-            noted = orjson.loads(committed.metadata or b"{}")
-            if noted.get("query") == query:
-                batches.append((noted["batch"], noted["made"]))
+            try:
+                noted = orjson.loads(committed.metadata or b"{}")
+            except orjson.JSONDecodeError:  # of another consumer, which had the group before
+                continue
+            if isinstance(noted, dict) and noted.get("query") == query:
+                batches.append((int(noted["batch"]), int(noted.get("made", -1))))
         # Those of partitions that are read no more are older.
         return max(batches, key=itemgetter(1))
 

@@ -31,7 +31,8 @@ class Answer:
 async def run_command(
     words: Sequence[str], stdin: bytes = b"", seconds: float | None = SECONDS
 ) -> Answer:
-    """Run a command: two at a time, others wait. It is ended when nobody waits for it any more.
+    """Run a command: two at a time of those that have a limit, others wait. It is ended when nobody
+    waits for it any more.
 
     Args:
         words: the module and its arguments; no shell sees them.
@@ -41,6 +42,8 @@ async def run_command(
     Raises:
         TimeoutError: it took longer.
     """
+    if seconds is None:
+        return await followed(words, stdin)
     async with _AT_ONCE:
         try:
             async with asyncio.timeout(seconds):

@@ -123,10 +123,10 @@ class Owner(MemberSessions):
 
     def is_of(self, topic: str | None) -> bool:
         """Whether what is durable is about the topic of this id, as what comes now is."""
-        known = self.topic
-        if topic is not None and known in (None, topic):
-            self.topic = self._transactions.topic = topic
-        return topic is None or known in (None, topic)
+        if None not in (topic, self.topic) and topic != self.topic:
+            return False
+        self.topic = self._transactions.topic = topic or self.topic
+        return True
 
     def end(self) -> None:
         """Let `run` return: nothing is handed out any more."""

@@ -124,7 +124,7 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
         assigned, gaps = self._consumer.assignment(), list[tuple[Owner, int, int]]()
         for member, owner in list(self.owners.items()):
             at = TopicPartition(self._settings.destination, member)
-            if at not in assigned:
+            if at not in assigned or owner.stale:
                 continue
             if records := found.get(at):
                 if records[0].offset < owner.queue.read_to:

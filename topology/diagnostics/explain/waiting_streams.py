@@ -126,7 +126,7 @@ class WaitingStreams:
         """Take in what changed since the last look."""
         anew = ordering != self._ordering
         # Also those that wait no longer.
-        for stream in {*self._progress, *self._changed} if anew else self._changed:
+        for stream in dict.fromkeys([*self._progress, *self._changed]) if anew else self._changed:
             self._gaps.pop(stream, None)
             self._parked.pop(stream, None)
             if (found := self._waiting(stream)) is None:

@@ -212,9 +212,13 @@ class Engine:
     async def _ensure_topic(self, topic: str, partitions: int) -> int:
         found = await partition_count(self.app, topic)
         if found is None:
+            # One of the topology's own that was deleted is made as it was.
+            mine = {each.name: each for each in self.needed()}
+            wanted = mine.get(topic) or own(topic, partitions)
+            partitions = wanted.partitions
             logger.info("creating topic %s with %s", topic, counted(partitions, "partition"))
             try:
-                await create_topics(self.app, [own(topic, partitions)], self.settings.replication)
+                await create_topics(self.app, [wanted], self.settings.replication)
             except RuntimeError as error:
                 # Handlers name topics, and a handler's mistake stops no worker.
                 raise CannotMake(str(error)) from None

@@ -14,7 +14,7 @@ from topology.engine.commit_unit import CommitUnit
 from topology.faust.worker.packing import RecordPacker, SentBatch
 from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.standing_transaction import StandingTransaction
-from topology.model.ending import wait_for_stop
+from topology.model.ending import end_tasks, wait_for_stop
 
 FEW = 500
 """Records of a unit that is written for the sake of who waits for it."""
@@ -101,10 +101,13 @@ class TransactionalWriter:
         await self.producer.start()
 
     async def commit(self, unit: CommitUnit, source: TopicPartition) -> dict[str, int]:
+        limit = asyncio.timeout(LONGEST)
         try:
-            async with asyncio.timeout(LONGEST):
+            async with limit:
                 return await self._commit(unit, source)
         except TimeoutError:
+            if not limit.expired():
+                raise
             # aiokafka asks on for ever where a topic of the transaction is not there any more.
             raise KafkaTimeoutError(
                 f"a transaction has not ended within {LONGEST:.0f} s: is one of its topics gone?"
@@ -139,6 +142,10 @@ class TransactionalWriter:
     async def stop(self) -> None:
         await self._transaction.stop()
         await wait_for_stop(self.producer.stop())
+        # One whose transaction cannot end does not stop by itself.
+        if (task := self.producer._sender.sender_task) is not None and not task.done():
+            await end_tasks(task)
+            await wait_for_stop(self.producer.client.close())
 
 
 class AcknowledgedWriter:

@@ -121,7 +121,7 @@ class LentConnections:
                 await asyncio.wait([lease.running])
                 self._check(lease)
             running = self._database.executed(lease, run, parameters)
-            lease.running = running
+            lease.running, lease.behind = running, False
             try:
                 while not (await asyncio.wait([running], timeout=CONFLICT))[0]:
                     await self._make_way(lease)

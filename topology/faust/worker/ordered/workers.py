@@ -22,7 +22,7 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.handler_threads import HandlerThreads
 from topology.faust.worker.ordered.attempt_services import AttemptServices
 from topology.faust.worker.ordered.compensations import OWED
-from topology.faust.worker.ordered.lease import DatabaseAway
+from topology.faust.worker.ordered.lease import BehindOlder, DatabaseAway
 from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStarted
 from topology.faust.worker.ordered.settling import Settling
 from topology.handler_process import home_of
@@ -41,6 +41,8 @@ logger = get_logger(__name__)
 
 BREATH = 0.01
 """Seconds that a worker may go on without awaiting anything, before others have their turn."""
+UNSTARTED = TableError, ProcessNotStarted, DatabaseAway, BehindOlder
+"""What an event is not to blame for."""
 RELEASED = 500
 """Parked events of a stream that one unit lets go."""
 
@@ -337,7 +339,7 @@ class Workers:
             if release.dropped:
                 bury(self._view, event, f"its stream was dropped{AT_WORKERS}", unit)
                 whole.dead += 1
-            elif release.without_first and not whole.rows:
+            elif release.without_first and not whole.rows and stream not in effects.going_on:
                 bury(self._view, event, f"its stream was unparked without it{AT_WORKERS}", unit)
                 whole.dead += 1
             elif unreadable:
@@ -356,7 +358,7 @@ class Workers:
                     made = effects.made(event, items, state, wall())
                 except BaseException as raised:
                     error = raised if lent is None else lent.cause(grant, raised)
-                    unstarted = isinstance(error, TableError | ProcessNotStarted | DatabaseAway)
+                    unstarted = isinstance(error, UNSTARTED)
                     if unstarted or not self._core.counts_still(grant):
                         raise
                     if back is not None:
@@ -364,6 +366,7 @@ class Workers:
                     if compensations is not None:
                         compensations.owe(grant, intended)
                     log_failure(self._view, event, error, "park", unit)
+                    effects.going_on.discard(stream)
                     return whole
                 effects.merge(made.unit, unit)
                 whole.state = made.state
@@ -372,8 +375,11 @@ class Workers:
         if more:
             # Behind what has arrived by now, which is set aside too; so one unit does not do all.
             tell_workers(self._view, stream, b"redrive", unit)
-        elif waiting:
+            effects.going_on.add(stream)
+            return whole
+        if waiting:
             whole.parks = False
+        effects.going_on.discard(stream)
         return whole
 
     async def _in_thread(self, grant: Grant, arguments: tuple[Any, ...]) -> list[Any]:
