@@ -31,6 +31,8 @@ class Emitting:
         self.limit = limit
         self.refused: dict[tuple[str, int], str] = {}
         """(stream, sequence) → why Kafka refused what that event sent; it fails once for that."""
+        self.failing: dict[tuple[str, int], str] = {}
+        """Those that failed for that, until this is committed."""
         self._own = own
         self._named: set[str] = set()
         self._alike = {alike(topic): topic for topic in self.declared}
@@ -38,6 +40,19 @@ class Emitting:
     def and_also(self, topics: Iterable[str]) -> "Emitting":
         """The same of a view that sends to further topics. Raises DeclarationError."""
         return checked_emitting(self.view, (*self.declared, *topics), self.limit, self._own)
+
+    def refusal(self, stream: str, sequence: int) -> str | None:
+        """Why an event is to fail, once."""
+        known = stream, sequence
+        why = self.refused.pop(known, None)
+        if why is not None:
+            self.failing[known] = why
+        return why
+
+    def uncommitted(self) -> None:
+        """What failed is handled again. Forgotten, it would be refused in turns with others."""
+        self.refused.update(self.failing)
+        self.failing.clear()
 
     def admit(self, topic: str, more: Collection[str] = ()) -> None:
         """A message is to be sent to a topic. Raises HandlerError if it must not be.

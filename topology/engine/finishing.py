@@ -118,7 +118,7 @@ def forget_closed_streams(step: FinishedStep) -> None:
     task, closed = step.task, step.task.closed_streams
     over: set[str] = set()
     if task.horizon is not None:
-        over, rows = closed.drop(task.horizon, step.state.progress)
+        over, rows = closed.drop(task.horizon, step.state.progress, step.state.ordering.first)
         for stream in over:
             step.state.drop_cached(stream)
             step.rows += step.state.cells.forget(stream) if step.task.view.cells else ()

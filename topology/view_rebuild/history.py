@@ -81,15 +81,17 @@ class History:
                 f"it gave up {SKIPPED_KEPT} ranges and more, and events of the view were dead, "
                 "late or away: which of its own were handled is not known any more"
             )
-        counted = task.state.ordering.counts
-        if self.shortened and not (counted and not forgetful and self._whole(task, progress)):
+        told = task.state.ordering.counts and not forgetful
+        if not told and self.shortened:
             return "its history is no longer all there: retention has taken messages of the input"
+        lacks = told and not self._whole(task, progress)
+        if lacks and not self.anew:
+            # Also where the topic was made anew, or is compacted, or its inspector has learned.
+            return "its history is no longer all there: numbers that were handled are missing in it"
         if not self.anew:
             return ""
         again = task.view.full.beyond == "redeliver" or counts.redriven
-        if counted and not forgetful:
-            again = not self._whole(task, progress)
-        if again:
+        if lacks or (again and not told):
             return (
                 "its stream was dropped, and may have taken events back that came before: they are "
                 "no longer told from those that were forgotten"

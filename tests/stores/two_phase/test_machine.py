@@ -74,6 +74,9 @@ class Part:
     """A participant's connection and its transaction. dead: its process has ended."""
 
     is_active, dead = True, False
+    closed = invalidated = False
+    dialect = Participant.dialect
+    connection = SimpleNamespace(driver_connection=None)
 
     def __init__(self, participant: Participant) -> None:
         self.participant, self.info = participant, dict[str, Any]()

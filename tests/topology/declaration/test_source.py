@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from topology import DeclarationError, Inspector, Source, Topology, ask, contiguous
+from topology.declaration.sent_messages import DeclaredView
 
 INSPECTOR = Inspector(stream="id", sequence="n")
 
@@ -65,15 +66,15 @@ def test_a_source_whose_topic_is_a_view_s_output() -> None:
     assert "flights.movements" in text
 
 
-def _view(topology: Topology, name: str) -> None:
-    topology.view(name, of="orders", handler=lambda event: None)
+def _views(topology: Topology, *names: str) -> tuple[DeclaredView, ...]:
+    return tuple(topology.view(each, of="orders", handler=lambda event: None) for each in names)
 
 
 @pytest.mark.parametrize(
     ("declare", "reason"),
     [
-        (lambda t: [_view(t, "order.board"), _view(t, "order_board")], "has another use; rename"),
-        (lambda t: _view(t, "dead-records"), "has another use; rename"),
+        (lambda t: _views(t, "order.board", "order_board"), "has another use; rename"),
+        (lambda t: _views(t, "dead-records"), "has another use; rename"),
         (lambda t: t.source("shop.malformed", name="bad", inspector=INSPECTOR), "malformed' of"),
         (lambda t: t.source("shop.errors", name="bad", inspector=INSPECTOR), "errors' of"),
         (lambda t: t.source("shop.orders.by-stream", name="b", inspector=INSPECTOR, keyed=True),
@@ -81,7 +82,8 @@ def _view(topology: Topology, name: str) -> None:
         (lambda t: [t.source("a", name="web.orders", inspector=INSPECTOR),
                     t.source("b", name="web_orders", inspector=INSPECTOR)],
          "by-stream topic .* already"),
-        (lambda t: [_view(t, "later.by-stream"), t.source("in", name="later", inspector=INSPECTOR)],
+        (lambda t: [_views(t, "later.by-stream"),
+                    t.source("in", name="later", inspector=INSPECTOR)],
          "by-stream topic .* already"),
         (lambda t: ask("web orders"), "topic 'web orders.resend'"),
         (lambda t: ask("x" * 243), "1 to 249"),

@@ -297,6 +297,22 @@ def test_the_closing_event_sees_the_state_for_the_last_time_and_async_as_well() 
     assert seen == [{}, {"at": 1}, {}]
 
 
+def test_a_stream_that_begins_again_behind_a_closing_event_that_failed_has_no_state() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def handler(event: Event, state: dict[str, Any]) -> None:
+        if event.kind == "Closed":
+            raise ValueError("broken")
+        seen.append(dict(state))
+        state["at"] = event.sequence
+
+    driver = driver_of(handler, closes="Closed", retention=60, reopen="start")
+    for sequence, kind in ((1, "Placed"), (2, "Closed"), (3, "Placed")):
+        driver.pipe("orders", order(sequence, kind=kind))
+    assert seen == [{}, {}]
+    assert driver.counts("board").failed == 1
+
+
 @pytest.mark.parametrize(
     ("declare", "reason"),
     [

@@ -185,4 +185,4 @@ def test_lanes_and_closing_views_have_limits_too() -> None:
     with driver.slow(6):
         driver.pipe("orders", {"id": "a", "n": 2, "kind": "end", "lane": "l"})
     assert (driver.counts("v").processed, driver.counts("v").failed) == (1, 1)
-    assert driver.state("v", "a|l") == {"n": 1}
+    assert driver.state("v", "a|l") == {}

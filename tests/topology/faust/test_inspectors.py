@@ -44,8 +44,8 @@ def test_a_variable_of_no_source_is_refused_with_those_there_are() -> None:
 
 
 def test_a_variable_that_could_be_of_two_sources_is_refused() -> None:
-    topology = shop("a.b", "a_b")
-    with pytest.raises(DeclarationError, match=r"'a\.b', 'a_b'; give one of them another `name`"):
+    topology = shop("a.b", "a-b")
+    with pytest.raises(DeclarationError, match=r"'a\.b', 'a-b'; give one of them another `name`"):
         with_inspectors(topology, {"SEQUITUR_INSPECTOR_A_B": NAME})
 
 

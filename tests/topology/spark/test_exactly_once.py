@@ -71,7 +71,10 @@ class Driver:
         self.noted = batch, orjson.loads(orjson.dumps(counts))
         self.step()
 
-    def write(self, query: str, batch: int, records: Sequence[OutgoingRecord], ends: Ends) -> None:
+    def write(
+        self, query: str, known: tuple[int, int], records: Sequence[OutgoingRecord], ends: Ends
+    ) -> None:
+        batch, _ = known
         if batch <= self.offsets:
             return
         self.step()

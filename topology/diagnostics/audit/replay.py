@@ -36,6 +36,7 @@ class ReplayHandling(Handling):
 
     def fail(self, event: Event, error: BaseException) -> bool:
         self.broken.append((event, error))
+        self._end_state(event)
         return False
 
 

@@ -295,6 +295,8 @@ def moved(
         task.state.timers.discard(stream)
         return
     task.state.watch(stream, progress)
+    if task.resend_requests is not None:
+        task.resend_requests.note({stream: progress})
     if task.state.can_go_on(stream, progress) and stream not in task.state.unfinished_streams:
         task.state.unfinished_streams.append(stream)
 

@@ -129,7 +129,9 @@ class Handling:
                     processed += 1
                 except BaseException as error:
                     # Nobody else raises anything here: a plain function cannot be cancelled.
-                    if view.by_row and self._row_by_row(event):
+                    known = event.stream, event.sequence
+                    refused = known in view.emitting.failing  # whatever its rows are
+                    if view.by_row and not refused and self._row_by_row(event):
                         processed += 1
                     elif fail(event, error):
                         remaining = self.others(remaining)
@@ -310,7 +312,7 @@ class Handling:
     def emitted(self, event: Event, item: Emit) -> Emitted:
         """What a message comes to."""
         key, value = item.key, item.value
-        if self.refused and (why := self.refused.pop((event.stream, event.sequence), None)):
+        if self.refused and (why := self.view.emitting.refusal(event.stream, event.sequence)):
             raise HandlerError(why)
         if item.topic not in self.topics or item.headers:
             check_message(item)
@@ -364,10 +366,22 @@ class Handling:
         if not what.held:
             self.failed += 1
             self.without.append(event)
+            self._end_state(event)
             return False
         first = not self.held
         self.held[event.stream] = Failure(event, what, text)
         return first
+
+    def _end_state(self, event: Event) -> None:
+        """An event that failed closes its stream all the same: what begins again has no state."""
+        closing, stream = self.view.closing, event.stream
+        if closing is None or event.kind not in closing.kinds:
+            return
+        if self.stateful:
+            self.states[stream] = b"{}"
+        if self.stored is not None:
+            cells = self.cells.setdefault(stream, {})
+            cells.update(dict.fromkeys([*self.stored.keys(stream), *cells]))
 
     def finish(self) -> None:
         """Hand the row changes over to the unit."""

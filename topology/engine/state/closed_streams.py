@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from topology.engine.state.rows import progress_key
+from topology.engine.state.rows import encode_progress, progress_key
 from topology.model.partition_table import PartitionTable, Row
 from topology.sequencer.progress import Progress
 
@@ -42,11 +42,12 @@ class ClosedStreams:
         return rows
 
     def drop(
-        self, now: int, progress_of: Callable[[str], int | Progress]
+        self, now: int, progress_of: Callable[[str], int | Progress], first: int
     ) -> tuple[set[str], list[Row]]:
         """(streams that are over by `now`, the rows to delete, in this order).
 
-        A stream that was opened again, or that events wait in, stays.
+        A stream that was opened again, or that events wait in, stays. One that was rebuilt keeps
+        its epoch, by which read stores tell what is newer. first: where a stream is that is new.
         """
         if self.due > now:
             return set(), []
@@ -61,7 +62,9 @@ class ClosedStreams:
             progress = progress_of(stream)
             if isinstance(progress, Progress) and progress.closed == due and not progress.waiting:
                 streams.add(stream)
-                rows.append((progress_key(stream), None))
+                left = Progress(first, epoch=progress.epoch) if progress.epoch else None
+                row = None if left is None else encode_progress(left, None)
+                rows.append((progress_key(stream), row))
             rows.append((key, None))
         return streams, rows
 

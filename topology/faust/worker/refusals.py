@@ -94,6 +94,8 @@ class Refusals:
     async def note(self, unit: CommitUnit, error: KafkaError) -> None:
         """Let the events fail whose messages are refused, when they are handled again; and pack
         records of topics that take small batches only as these take them."""
+        for view in self._views.values():
+            view.emitting.uncommitted()
         if isinstance(error, MessageSizeTooLargeError):
             await self._learn({**unit.colocated, **unit.keyed}, {each[0] for each in unit.sent})
         there = {
@@ -120,6 +122,12 @@ class Refusals:
                 "to %s",
                 self._source, error, ", ".join(sorted({*unit.colocated, *unit.keyed})),
             )  # fmt: skip
+
+    def committed(self) -> None:
+        """A unit is committed: what failed in it may be tried again."""
+        for view in self._views.values():
+            if view.emitting.failing:
+                view.emitting.failing.clear()
 
     async def _learn(self, topics: Iterable[str], others: Collection[str]) -> None:
         """Note which topics take smaller batches than the worker makes. others: those of handlers,

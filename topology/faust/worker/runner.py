@@ -116,6 +116,8 @@ class Runner:
             if self._refusals is not None:
                 await self._note_refused(self._refusals, unit, error)
             raise
+        if self._refusals is not None:
+            self._refusals.committed()
         if unit.traced:
             tell_spans(unit, at, wall())
         if unit.rows:

@@ -21,7 +21,9 @@ properties = "kennedy.properties"
 
 
 def written(folder: Path, text: str) -> Path:
-    (folder / "kennedy.properties").write_text("security.protocol=SASL_PLAINTEXT\nsasl.password=s3")
+    (folder / "kennedy.properties").write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.username=u\nsasl.password=s3"
+    )
     file = folder / "sites.toml"
     file.write_text(text)
     return file

@@ -358,3 +358,16 @@ def test_a_row_change_that_cannot_be_written_says_what_to_yield_and_the_driver_i
 def test_headers_may_be_a_list() -> None:
     driver = run(lambda event: [Emit("log", "k", {}, headers=[("a", b"x")])])
     assert driver.read("log")[0].headers == (("a", b"x"),)
+
+
+def test_what_kafka_refused_of_an_event_is_remembered_until_its_failure_is_committed() -> None:
+    """Forgotten before, two of a unit were refused in turns, for ever."""
+    emitting = Emitting("board")
+    emitting.refused["a", 1] = "too large"
+    assert emitting.refusal("a", 1) == "too large"
+    assert emitting.refusal("a", 1) is None
+    emitting.uncommitted()
+    assert emitting.refusal("a", 1) == "too large"
+    emitting.failing.clear()
+    emitting.uncommitted()
+    assert emitting.refusal("a", 1) is None

@@ -12,6 +12,7 @@ from topology import (
     ask,
     contiguous,
     monotonic,
+    park,
 )
 from topology.engine.resend_requests import RANGES
 
@@ -145,3 +146,23 @@ def test_only_what_a_log_can_know_is_asked_for() -> None:
 
 def test_the_description_says_so() -> None:
     assert tried().topology.describe().views[0].gap == "ask(source='orders', after=5, every=60)"
+
+
+def test_what_is_missing_behind_an_event_that_was_unparked_is_asked_for() -> None:
+    shop = Topology("shop")
+    shop.source("orders", inspector=Inspector("id", "n"))
+    down = [True]
+
+    @shop.view("board", of="orders", gap=ask("orders", after=5, every=60), error=park())
+    def board(event: Any) -> None:
+        if down:
+            raise ConnectionError("down")
+
+    driver = TopologyTestDriver(shop)
+    send(driver, 1, 3)
+    driver.advance(60)
+    assert asked(driver) == []
+    down.clear()
+    assert driver.command("unpark", "board", "a").done
+    driver.advance(5)
+    assert asked(driver) == [("a", 2, 2)]

@@ -53,13 +53,16 @@ def test_nor_is_one_of_more_late_events_than_that() -> None:
     assert (counts.late, counts.accounted) == (4, counts.received)
 
 
-@pytest.mark.parametrize("lost", ["input", "output"])
+@pytest.mark.parametrize("lost", ["input", "output", "numbers"])
 def test_a_stream_whose_history_is_gone_is_not_rebuilt(lost: str) -> None:
     partition = late_by_three()
     partition.feed(orders(("a", 2), start=3))
     history = partition.history("a")
     if lost == "input":
         history.shortened = True
+        del history.events[1]
+    elif lost == "numbers":
+        # As of a topic that is compacted, or whose inspector takes them for none any more.
         del history.events[1]
     else:
         history.unwritten = True

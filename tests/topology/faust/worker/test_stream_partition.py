@@ -106,6 +106,7 @@ def partition(told: list[str], row: Positions, written: Positions | None = None)
         limits=limits,
         writer=lambda place, view="", atomic=False: FakeWriter(view, told),
         known=KnownObjects(),
+        partitions=SimpleNamespace(forget=lambda: None),
     )
 
     async def crash(error: BaseException) -> None:
