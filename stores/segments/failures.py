@@ -100,14 +100,17 @@ class ErrorsAfter:
 
 
 def _stand_in(message: OutboundMessage) -> OutboundMessage | None:
-    """For what errors refuse: it in base64, then the beginning of that; None: refused as well."""
+    """For what errors refuse: it in base64, then the beginning of that, then this without its key,
+    stream and headers; None: refused as well."""
     value = message.value or b""
     if not any(name == _BYTES for name, _ in message.headers):
         headers = _sized(message.headers, message.value)
         return replace(message, value=b64encode(value), headers=headers)
     if len(value) > _BEGINNING:
         return replace(message, value=value[:_BEGINNING])
-    return None
+    trail = tuple(each for each in message.headers if each[0].startswith(FAILED))
+    bare = replace(message, key=None, headers=trail, stream=None, sequence=None)
+    return None if bare == message else bare
 
 
 def _with_trail(headers: Headers, where: str, reason: str, attempts: int) -> Headers:

@@ -170,7 +170,8 @@ class InboxOutbound:
     async def publish(self, batch: OutboundBatch) -> None:
         made = self.made(batch)
         number, behind = batch.behind
-        if not made:  # START moves: what has no content is never delivered
+        parked = bool(batch.segment) and batch.offsets[-1:] != (behind,)
+        if parked or not made:  # START moves: what has no content is never delivered
             starts = "sequitur-starts", self._prefix(batch.pair), behind, None, b""
             made.append(Message(*starts, epoch=number, void=True))
         with _away(DestinationDown, self.engine):

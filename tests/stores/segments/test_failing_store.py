@@ -211,3 +211,21 @@ async def test_both_run_until_they_are_cancelled(engine: Engine, tmp_path: Path)
     assert [type(each) for each in ended] == [asyncio.CancelledError] * 2
     assert [each.value for each in outbound.got] == inbound.partitions[0]
     assert ledger.own_end("orders", "next") is not None, "it let go at once"
+
+
+def test_what_errors_refuse_for_its_key_or_headers_goes_there_without_them() -> None:
+    """Refused in each form, it held its pair up for ever."""
+    headers = (("own", b"x"), ("sequitur-failed-reason", b"no"))
+    message: OutboundMessage | None = OutboundMessage(
+        "queue", "errors", b"z" * 3_000, b"\x00", headers, "a", 4, "id"
+    )
+    forms: list[OutboundMessage] = []
+    while message is not None:
+        forms.append(message)
+        message = FAILURES.refused(message, "refused", 2)
+    *_, last = forms
+    assert [len(each.value or b"") for each in forms] == [3_000, 4_000, 1_200, 1_200]
+    assert (last.key, last.stream, last.sequence, last.id) == (None, None, None, "id")
+    assert [name for name, _ in last.headers] == [
+        "sequitur-failed-reason", "sequitur-failed-bytes",
+    ]  # fmt: skip

@@ -211,6 +211,17 @@ async def test_the_place_of_a_topic_is_not_that_of_one_with_other_capitals(engin
     assert await InboxOutbound(engine).start(Pair("orders", PAIR.transport)) is None
 
 
+async def test_what_is_parked_at_the_end_of_a_batch_is_behind_start(engine: Engine) -> None:
+    """It was sent once more after a restart, though it was parked."""
+    batch = batch_of([b"x"], "target", 5)
+    _, offset = batch.behind
+    batch = replace(batch, behind=batch.behind._replace(offset=offset + 90))
+    outbound = InboxOutbound(engine)
+    await outbound.start(batch.pair)
+    await outbound.publish(batch)
+    assert await InboxOutbound(engine).start(batch.pair) == batch.behind
+
+
 async def test_what_is_damaged_in_a_log_comes_whole_and_holds_nothing_up(tmp_path: Path) -> None:
     """Its content was gone, two of a stream were one, and a text that is none stopped the log."""
     engine = open_engine(f"sqlite:///{tmp_path}/messages.db")
