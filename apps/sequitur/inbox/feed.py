@@ -72,6 +72,8 @@ class Feed:
         self.received: Callable[[ReceiveResult, float], None] = lambda result, seconds: None
         """Is told what became of each batch, and how long it took."""
         self._consumer: Any = None
+        self._receiving = False
+        """Whether something was read that is not in `positions` yet."""
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Feed until it is told to stop; go on by itself when broker or database are back."""
@@ -83,10 +85,17 @@ class Feed:
                 await end_tasks(asking)
 
     async def ends(self) -> dict[TopicPartition, int]:
-        """The offset behind all that is committed, of each partition. Raises KafkaError."""
-        if self._consumer is None:
+        """The offset behind all messages that are committed, of each partition. Raises KafkaError.
+
+        What a transaction leaves behind its last message is none, and never in the inbox.
+        """
+        consumer, positions = self._consumer, self.positions
+        if consumer is None:
             raise KafkaError("it is not connected")
-        found: dict[TopicPartition, int] = await self._consumer.end_offsets(list(self.positions))
+        found: dict[TopicPartition, int] = await consumer.end_offsets(list(positions))
+        read = {at: await consumer.position(at) for at in positions}
+        if not self._receiving:
+            found |= {at: positions[at] for at, end in found.items() if read[at] >= end}
         return found
 
     async def _asking(self, every: float) -> None:
@@ -168,6 +177,7 @@ class Feed:
         try:
             await consumer.start()
             positions = self.positions = await self._assign(consumer)
+            self._receiving = False
             self._consumer = consumer
             self.ready.set()
             numbers = Counter(at.topic for at in positions)
@@ -179,7 +189,9 @@ class Feed:
                         return
                 found = await consumer.getmany(timeout_ms=200, max_records=RECORDS)
                 if any(found.values()):
+                    self._receiving = True
                     await self._receive(found, positions)
+                    self._receiving = False
                 self.failing = None
         finally:
             self._consumer = None

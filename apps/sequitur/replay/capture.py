@@ -45,6 +45,7 @@ class Capture:
     Attributes:
         works: topic → its capture.
         counts: topic → what tells what became of its messages.
+        unfit: topic → why it is not captured, whatever happens, as the file is.
         took: is told of the time of each batch, by topic.
     """
 
@@ -54,6 +55,7 @@ class Capture:
         self._site = file.replay.site
         self._missing: set[str] = set()
         self.works: dict[str, TopicCapture] = {}
+        self.unfit: dict[str, str] = {}
         self.counts: dict[str, Callable[[], Counter[str]]] = {}
         self.took: Histogram | None = None
         self._holder = f"{socket.gethostname()}/{os.getpid()}"
@@ -98,6 +100,7 @@ class Capture:
             contents = Contents(self._file, topic)
         except DeclarationError as error:
             logger.error("topic %s is not captured: %s", printable(topic), error)
+            self.unfit[topic] = str(error)
             return
         work = TopicCapture(
             log,
@@ -118,8 +121,10 @@ class Capture:
                 try:
                     await work.run(pause=0.05)
                 except (SegmentError, ReplayError) as error:
+                    work.failing = said(error)
                     logger.error("%s; tried again every %.0f s", said(error), STOPPED)
-                except Exception:
+                except Exception as error:
+                    work.failing = f"a fault of Sequitur's: {error!r}"
                     logger.exception("a fault of Sequitur's")
                 await asyncio.sleep(STOPPED)
         finally:

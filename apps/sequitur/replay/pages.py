@@ -66,10 +66,14 @@ class CapturePages(OutsidePages):
         await self._behind()
 
     async def troubles(self) -> list[str]:
-        return await super().troubles() + [
-            f"{printable(topic)}: {printable(work.failing, 400)}"
-            for topic, work in sorted(self._capture.works.items())
+        failing = {
+            topic: work.failing
+            for topic, work in self._capture.works.items()
             if work.failing is not None
+        }
+        return await super().troubles() + [
+            f"{printable(topic)}: {printable(why, 400)}"
+            for topic, why in sorted((self._capture.unfit | failing).items())
         ]
 
     async def stop(self) -> None:

@@ -93,11 +93,16 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
         return sorted(self._tasks.keys() - self.owners.keys())
 
     async def ends(self) -> dict[TopicPartition, int]:
-        """Where the members that are owned end. Raises KafkaError."""
-        topic = self._settings.destination
-        found: dict[TopicPartition, int] = await self._consumer.end_offsets(
-            [TopicPartition(topic, member) for member in self.owners]
-        )
+        """Where the members that are owned end. Raises KafkaError.
+
+        What a transaction leaves behind its last message is none, and no owner gets it.
+        """
+        places = {TopicPartition(self._settings.destination, each): each for each in self.owners}
+        found: dict[TopicPartition, int] = await self._consumer.end_offsets(list(places))
+        for at, end in found.items():
+            read, owner = await self._consumer.position(at), self.owners.get(places[at])
+            if owner is not None and read >= end:
+                found[at] = min(end, owner.queue.read_to)
         return found
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:

@@ -252,6 +252,35 @@ async def test_a_partition_that_is_added_while_it_runs_is_read_from_its_first_me
     assert inbox.offsets() == {(name, 0): 1, (name, 1): 1}
 
 
+@pytest.mark.integration
+async def test_what_a_transaction_leaves_behind_its_last_message_is_no_lag(
+    broker: BrokerAddress, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Its seconds grew as long as nothing came."""
+    kafka = {"bootstrap_servers": broker.address}
+    inbox = Inbox(open_engine(f"sqlite:///{tmp_path}/inbox.db"))
+    name, stopped = topic("orders", 1), asyncio.Event()
+    at = TopicPartition(name, 0)
+    feed = Feed(inbox, {name: relayed(name)}, kafka)
+    running = asyncio.create_task(feed.run(stopped))
+    try:
+        await feed.ready.wait()
+        assert await feed.ends() == {at: 0}
+        async with AIOKafkaProducer(**kafka, transactional_id=name) as producer:
+            async with producer.transaction():
+                await producer.send(name, b"x", b"a", headers=[("sequitur-sequence", b"1")])
+            found: list[dict[TopicPartition, int]] = []
+            async with asyncio.timeout(60):
+                while not found or found[-1] != {at: 1}:
+                    found.append(await feed.ends())
+                    await asyncio.sleep(0.05)
+        assert counts(inbox).messages == 1
+        assert feed.positions == {at: 1}
+    finally:
+        stopped.set()
+        await running
+
+
 def test_the_gaps_behind_the_first_hundred_are_asked_for_as_well(tmp_path: Path) -> None:
     inbox = Inbox(open_engine(f"sqlite:///{tmp_path}/inbox.db"))
     streams = [f"s{number:03}" for number in range(250)]

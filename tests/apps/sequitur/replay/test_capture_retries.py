@@ -11,9 +11,12 @@ from sqlalchemy.exc import OperationalError
 
 from sequitur.replay import capture, replay_file
 from sequitur.replay.capture import Capture
+from sequitur.replay.pages import CapturePages
 from sequitur.replay.replay_file import ReplayFile, read_replay_file
 from stores.db.engines import open_engine
-from stores.replay import ReplayLog
+from stores.replay import ReplayError, ReplayLog
+from stores.replay.capture import TopicCapture
+from topology.model.ending import end_tasks
 
 TRIES = 5
 
@@ -79,3 +82,30 @@ async def test_while_the_database_takes_nothing_no_connection_stays(
     monkeypatch.setattr(ReplayLog, "create", create)
     await asyncio.wait_for(Capture(file, {}).run(stopped), 30)
     assert [each.pool.checkedin() for each in engines] == [0] * TRIES  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ReplayError("the topic was made anew"), "moves: the topic was made anew"),
+        (ValueError("x"), "moves: a fault of Sequitur's: ValueError('x')"),
+    ],
+)
+async def test_who_captures_a_topic_that_waits_for_somebody_is_not_ready(
+    file: ReplayFile, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    async def run(work: TopicCapture, **more: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(TopicCapture, "run", run)
+    log, captured = file.log(), Capture(file, {})
+    pages = CapturePages(captured, None, log.engine)
+    running = asyncio.create_task(captured._capture(log, "moves"))
+    try:
+        async with asyncio.timeout(30):
+            while told not in await pages.troubles():
+                await asyncio.sleep(0.01)
+    finally:
+        await end_tasks(running)
+        await pages.stop()
+        log.engine.dispose()
