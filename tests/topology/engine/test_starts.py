@@ -357,3 +357,28 @@ def test_a_description_shows_start_and_end() -> None:
     (view,) = driver.topology.views.values()
     assert view.closing == Closing(("Closed",), 60.0, "late")
     assert driver_of(handler, start=first()).topology.describe().views[0].start == "first()"
+
+
+@pytest.mark.parametrize(
+    ("start", "cause", "what"),
+    [
+        (
+            opened_by("Placed", "Found"),
+            "no event of kind 'Found' or 'Placed' has come, and 2 events wait for it",
+            "the stream begins as soon as an event of kind 'Found' or 'Placed' comes",
+        ),
+        (
+            earliest_seen(after=60),
+            "it has yet to begin, and 2 events wait for lower ones",
+            "it begins with sequence 3, or a lower one",
+        ),
+    ],
+)
+def test_what_a_stream_waits_for_to_begin_with_is_told(start: Any, cause: str, what: str) -> None:
+    """It was told to wait for sequence 1, which need not be there."""
+    driver = driver_of(lambda event: None, start=start)
+    for sequence in (3, 5):
+        driver.pipe("orders", order(sequence, kind="Changed"))
+    told = driver.explain("board", "a")
+    assert told.causes == (cause,)
+    assert what in told.next[0].what

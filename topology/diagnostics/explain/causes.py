@@ -118,6 +118,12 @@ def _cause(status: StreamStatus, context: StreamContext) -> str | None:
                 f"{progress.retry.attempts}{of}{failed}"
             )
         case "waiting":
+            if status.blocked and status.opened_by:
+                return (
+                    f"no event of kind {status.opened_by} has come, and {_waiting(status)} for it"
+                )
+            if status.blocked and status.begins_with_lowest:
+                return f"it has yet to begin, and {_waiting(status)} for lower ones"
             if status.blocked and gap is not None:
                 return f"{spelled(gap)} missing, and {_waiting(status)} behind"
             return f"{_waiting(status)} until sequence {status.head} comes again"

@@ -109,8 +109,12 @@ def _by_timer(status: StreamStatus, progress: Progress, context: StreamContext) 
         return [NextAction("what has settled is handled", due)]
     if status.situation == "released" or not status.blocked or status.missing is None:
         return []
+    if status.begins_with_lowest:
+        return [NextAction(f"it begins with sequence {status.head}, or a lower one", due)]
     comes = f"the stream goes on as soon as sequence {status.missing.first} comes"
-    if not status.task.state.ordering.counts:
+    if status.opened_by:
+        comes = f"the stream begins as soon as an event of kind {status.opened_by} comes"
+    elif not status.task.state.ordering.counts:
         comes = "the stream goes on as soon as what is missing comes"
     if due is None and isinstance(gap := status.task.view.gap, Ask):
         asked = f"the relay of {gap.source} is asked for it every {gap.every:g} s"

@@ -60,6 +60,19 @@ class StreamStatus:
         return not self.passed.ahead or gap.first < (self.passed.ahead[0].sequence or 0)
 
     @property
+    def opened_by(self) -> str:
+        """The kinds of which the stream waits for one to begin with, in words; "" if for none."""
+        ordering = self.task.state.ordering
+        kinds = sorted(map(repr, ordering.opens)) if ordering.is_new(self.progress) else ()
+        return " or ".join(kinds)
+
+    @property
+    def begins_with_lowest(self) -> bool:
+        """Whether the stream waits for lower events, and then begins with the lowest."""
+        ordering = self.task.state.ordering
+        return ordering.open_after is not None and ordering.is_new(self.progress)
+
+    @property
     def dead_first(self) -> bool:
         """Whether the very next lies in the dead topic, as far as that is known."""
         ahead = self.passed.ahead
