@@ -90,6 +90,7 @@ class Capture:
                 for topic in self._tasks.keys() - there:
                     logger.error("topic %s is gone; what it had is kept", printable(topic))
                     await end_tasks(self._tasks.pop(topic))
+                    self.unfit.pop(topic, None)
                 await _wait(stopped, self._file.replay.look)
         finally:
             await wait_for_stop(looking.stop())

@@ -129,9 +129,7 @@ class Handling:
                     processed += 1
                 except BaseException as error:
                     # Nobody else raises anything here: a plain function cannot be cancelled.
-                    known = event.stream, event.sequence
-                    refused = known in view.emitting.failing  # whatever its rows are
-                    if view.by_row and not refused and self._row_by_row(event):
+                    if view.by_row and self._row_by_row(event):
                         processed += 1
                     elif fail(event, error):
                         remaining = self.others(remaining)
@@ -188,6 +186,8 @@ class Handling:
     def _row_by_row(self, event: Event) -> bool:
         """Handle an event that failed again, without those of its rows that do; False where it
         fails all the same."""
+        if (event.stream, event.sequence) in self.view.emitting.failing:
+            return False  # it is a message of it that Kafka refuses, whatever its rows are
         self.attempt = partial(self._try, event)
         try:
             self.write(event, self.with_cells(event, self.state(event.stream)))

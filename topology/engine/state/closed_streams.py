@@ -62,8 +62,8 @@ class ClosedStreams:
             progress = progress_of(stream)
             if isinstance(progress, Progress) and progress.closed == due and not progress.waiting:
                 streams.add(stream)
-                left = Progress(first, epoch=progress.epoch) if progress.epoch else None
-                row = None if left is None else encode_progress(left, None)
+                left = Progress(first, epoch=progress.epoch)
+                row = encode_progress(left, None) if left.epoch else None
                 rows.append((progress_key(stream), row))
             rows.append((key, None))
         return streams, rows

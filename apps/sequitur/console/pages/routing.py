@@ -125,7 +125,7 @@ def unpark(words: Words, given: Given) -> Action:
 def skip(words: Words, given: Given) -> Action:
     """Go on behind the damage of a segment."""
     return by_command(
-        "route", 
+        "route",
         ["segments", f"--skip={given['topic']}", f"--transport={given['transport']}", words[0]],
         "Skip",
         "Go on behind the damage of the topic's segment",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,11 +17,16 @@ from topology import (
     Emit,
     Event,
     Inspector,
+    Record,
     Topology,
     TopologyTestDriver,
     Upsert,
+    advance,
 )
 from topology.declaration.emits import Emitting
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.output.handling import Handling
+from topology.engine.output.live_cells import MemoryCells
 from topology.testing import DeadRow
 
 SIZE = 1_000_000
@@ -371,3 +376,22 @@ def test_what_kafka_refused_of_an_event_is_remembered_until_its_failure_is_commi
     emitting.failing.clear()
     emitting.uncommitted()
     assert emitting.refusal("a", 1) is None
+
+
+def test_an_event_whose_message_kafka_refuses_is_not_tried_row_by_row() -> None:
+    """Tried again without its rows that fail, it would have sent the message again, for ever."""
+    tried: list[int] = []
+
+    def handler(event: Event, state: dict[str, Any], cells: Any) -> Iterator[Emit]:
+        tried.append(event.sequence)
+        yield Emit("out", event.stream, {})
+
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=INSPECTOR)
+    topology.view("board", of=orders, handler=handler, error=advance())
+    view = replace(topology.views["board"], by_row=True)
+    view.emitting.refused["a", 1] = "Kafka refuses it"
+    unit = CommitUnit("orders", 0)
+    handling = Handling(view, unit, lambda stream: None, stored=MemoryCells())
+    handling.run([Event("a", 1, None, None, Record("orders", 0, 0, b"a", b"{}"))])
+    assert (tried, handling.failed, unit.sent) == ([1], 1, [])

@@ -119,10 +119,11 @@ class Settling:
 
     def drop_refused(self, event: Event | Release | Malformed, made: Staged) -> None:
         """Leave out messages that Kafka refuses: their SQL is committed, so they cannot fail."""
-        refused, by = self._view.emitting.refused, {each[3:] for each in made.unit.sent}
-        found = {place: refused.pop(place) for place in by & refused.keys()}
-        if not found or isinstance(event, Malformed):
+        emitting = self._view.emitting
+        if not emitting.refused or isinstance(event, Malformed):
             return
+        places = {each[3:] for each in made.unit.sent} & emitting.refused.keys()
+        found = {place: emitting.refusal(*place) for place in places}
         sent = {id(each[1]) for each in made.unit.sent if each[3:] in found}
         for records in (made.unit.keyed, made.unit.colocated):
             for topic, outs in records.items():

@@ -33,3 +33,6 @@ def test_of_a_stream_that_is_released_too() -> None:
     assert [each[4] for each in unit.sent] == [1, 3]
     assert len(unit.keyed["shop.errors"]) == 1
     assert [*view.emitting.refused] == [("b", 1)]
+    # Should this unit be refused as well, it is left out of the next one, too.
+    view.emitting.uncommitted()
+    assert {*view.emitting.refused} == {("a", 2), ("b", 1)}
