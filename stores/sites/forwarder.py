@@ -6,13 +6,13 @@ import time
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from stores.segments.transports.topic_id import topic_id
 from stores.sites.checks import check_no_loop, check_topic, reasons_to_stop
 from stores.sites.copy_writer import SHUT_OUT, Copy, CopyWriter, last_of
 from stores.sites.errors import AWAY, SiteError, SiteFenced
 from stores.sites.fences import check_fence
 from stores.sites.origin import is_forwarded
 from stores.sites.site import SITES, Extent, Last, Position, Site
+from stores.topic_id import topic_id
 from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 

@@ -9,12 +9,12 @@ from typing import Literal
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from stores.segments.transports.topic_id import topic_id
 from stores.sites.checks import written_anew
 from stores.sites.errors import AWAY, NotCopied, SiteError
 from stores.sites.heard import Heard
 from stores.sites.origin import Headers, Origin
 from stores.sites.site import FORWARDED, SITES, Position, Site, progress_of, row_of
+from stores.topic_id import topic_id
 from stores.units.kafka.row_log import PATIENCE, read_to
 from topology.model.ending import end_tasks, wait_for_stop
 

@@ -17,8 +17,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 import stores.kafka_records  # noqa: F401 – headers whose names are not UTF-8 are read
 from stores.kafka_topics import create_own
-from stores.segments.transports.topic_id import topic_id
 from stores.sites.errors import SiteError
+from stores.topic_id import topic_id
 from stores.units.kafka.row_log import PATIENCE, read_to, reader, records_of
 from topology.model.ending import wait_for_stop
 from topology.model.printable import printable

@@ -33,7 +33,7 @@ from stores.segments.message import (
     Pair,
     Place,
 )
-from stores.segments.transports.topic_id import topic_id
+from stores.topic_id import topic_id
 from topology.model.ending import wait_for_stop
 
 # A transaction close behind another one waits for that one's markers: not aiokafka's 20 ms.

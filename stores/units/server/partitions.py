@@ -11,7 +11,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.errors import KafkaError, ProducerFenced
 
 import stores.kafka_records  # noqa: F401  # what it reads may have header names that are not UTF-8
-from stores.segments.transports.topic_id import topic_id
+from stores.topic_id import topic_id
 from stores.units.errors import UnitError
 from stores.units.kafka.topics import rows_topic
 from stores.units.server.owner import Owner

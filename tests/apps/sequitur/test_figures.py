@@ -46,7 +46,7 @@ async def test_a_capture_tells_of_each_topic_and_why_one_fails(tmp_path: Path) -
         inbound.add(0, b"%d" % n)
     work = TopicCapture(log, inbound, nothing, site="ewr")
     counts = {"moves": lambda: work.counts + Counter(unread=2)}
-    capture: Any = SimpleNamespace(works={"moves": work}, counts=counts)
+    capture: Any = SimpleNamespace(works={"moves": work}, counts=counts, unfit={})
     pages = CapturePages(capture, None, engine)
     work.took = capture.took.labels("moves").observe
     assert await work.step() == 5
