@@ -14,10 +14,12 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata
 
 import stores.kafka_records  # noqa: F401  # header names that are not UTF-8
 from sequitur.alerts.actions import Actions
 from sequitur.alerts.config import AlertsConfig
+from stores.topic_id import topic_id
 from topology.diagnostics.alerts import Alerts, fields_of
 from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
@@ -53,7 +55,7 @@ class Watch:
         self.actions = Actions(config.action)
         self.watching, self.records = False, 0
         self.alerts: Counter[str] = Counter()
-        self._at_first: set[TopicPartition] | None = None
+        self._at_first: dict[TopicPartition, str] | None = None
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Watch until it is told to stop; begin again where Kafka failed."""
@@ -82,13 +84,13 @@ class Watch:
         self.actions.forget()
         places = await self._places()
         if self._at_first is None:
-            self._at_first = set(places)
+            self._at_first = places
         self.watching = bool(places)
         if not places:
             logger.info("none of the topics is there yet: %s", ", ".join(self._config.topics))
             await _within(stopped, LOOK)
             return
-        consumer.assign(places)
+        consumer.assign(list(places))
         done = await self._begin(consumer, places, alerts.memory)
         looked = time.monotonic()
         while not stopped.is_set():
@@ -98,12 +100,13 @@ class Watch:
             for record in sorted(records, key=lambda each: int(each.timestamp)):
                 await self._take(alerts, record, done)
             if records:
+                read = {at: each[-1].offset + 1 for at, each in found.items()}
                 await consumer.commit(
-                    {at: max(done[at], each[-1].offset + 1) for at, each in found.items()}
+                    {at: OffsetAndMetadata(max(done[at], n), places[at]) for at, n in read.items()}
                 )
             if time.monotonic() - looked > LOOK:
                 looked = time.monotonic()
-                if set(await self._places()) != set(places):
+                if await self._places() != places:
                     return
 
     async def _take(self, alerts: Alerts, record: Any, done: dict[TopicPartition, int]) -> None:
@@ -120,45 +123,59 @@ class Watch:
                 if self.actions.admits(name, when) and new:
                     await self.actions.carry_out(name, alert)
 
-    async def _places(self) -> list[TopicPartition]:
-        """The partitions that there are of the topics."""
+    async def _places(self) -> dict[TopicPartition, str]:
+        """The partitions that there are of the topics, and the id of each one's topic, if known."""
         admin = AIOKafkaAdminClient(**self._kafka)
         await admin.start()
         try:
             there = set(await admin.list_topics())
             known = [topic for topic in self._config.topics if topic in there]
             found = await admin.describe_topics(known) if known else []
+            ids = {topic: await topic_id(admin._client, topic) or "" for topic in known}
         finally:
             await wait_for_stop(admin.close())
-        return sorted(
-            TopicPartition(each["topic"], part["partition"])
+        return {
+            TopicPartition(each["topic"], part["partition"]): ids[each["topic"]]
             for each in found
             for part in each["partitions"]
-        )
+        }
+
+    async def _committed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """How far this watch was, and in topics of which ids."""
+        admin = AIOKafkaAdminClient(**self._kafka)
+        await admin.start()
+        try:
+            found: dict[TopicPartition, OffsetAndMetadata]
+            found = await admin.list_consumer_group_offsets(self._config.name)
+        finally:
+            await wait_for_stop(admin.close())
+        return found
 
     async def _begin(
-        self, consumer: Any, places: list[TopicPartition], memory: float
+        self, consumer: Any, places: dict[TopicPartition, str], memory: float
     ) -> dict[TopicPartition, int]:
         """Seek to what decides about the next record; returns what is done up to where."""
         since = int((time.time() - memory) * 1000)
-        first = await consumer.beginning_offsets(places)
-        ends = await consumer.end_offsets(places)
+        first = await consumer.beginning_offsets(list(places))
+        ends = await consumer.end_offsets(list(places))
         recent = await consumer.offsets_for_times(dict.fromkeys(places, since))
+        noted = await self._committed()
         done: dict[TopicPartition, int] = {}
-        for at in places:
-            committed = await consumer.committed(at)
-            if committed is None:
+        for at, id in places.items():
+            if at in noted:
+                committed, of = noted[at].offset, noted[at].metadata
+                if committed > ends[at] or (id and of and id != of):
+                    logger.warning("%s/%d was made anew: it is read from its beginning", *at)
+                    committed = first[at]
+            else:
                 # What has come since this process began to look, it has from its first record on.
-                new = self._everything or at not in (self._at_first or ())
+                new = self._everything or (self._at_first or {}).get(at) != id
                 committed = first[at] if new else ends[at]
-                # From now on it has been here, whenever it is asked again.
-                await consumer.commit({at: committed})
-            if committed > ends[at]:
-                logger.warning("%s/%d was made anew: it is read from its beginning", *at)
-                committed = first[at]
             done[at] = committed
             back = recent[at].offset if recent.get(at) else ends[at]
             consumer.seek(at, max(first[at], min(committed, back)))
+        # From now on it has been here, whenever it is asked again.
+        await consumer.commit({at: OffsetAndMetadata(n, places[at]) for at, n in done.items()})
         return done
 
 

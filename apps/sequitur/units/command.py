@@ -80,7 +80,7 @@ def _of(function: Callable[..., Any]) -> Callable[..., Any]:
 @command.command()
 @_of
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=PORT, default=7080, show_default=True, help="Port to listen on.")
+@click.option("--port", type=PORT, default=7082, show_default=True, help="Port to listen on.")
 @click.option("--url", type=HTTP_URL, help="By which consumers reach it, behind a proxy.")
 @click.option(
     "--lease",
