@@ -39,7 +39,8 @@ class Progress:
     that what they emit is sent. epoch: how often the stream was rebuilt. rebuild: the late events
     that it is to be rebuilt with, by their sequences: it waits for that. anew: the input offset
     that its history begins at, as it was dropped there. below: those of the skipped ranges, whole,
-    that are before an event that the stream began with: nothing was missing there. row: what the
+    that are before an event that the stream began with: nothing was missing there. forgot: the
+    highest of the given-up sequences that are no longer remembered; None: all are. row: what the
     stream's row says of all this, where that is known, so that it is not written again.
 
     Where streams are rebuilt, what came and is at or below `last` was handled, unless it is in
@@ -63,6 +64,7 @@ class Progress:
     sent: tuple[int, ...] = ()
     anew: int = 0
     below: tuple[tuple[int, int], ...] = ()
+    forgot: int | None = None
     row: bytes | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -88,11 +90,19 @@ class Progress:
             return self
         if self.epoch or self.rebuild or self.failed or self.anew or self.closed is not None:
             return self
-        return self if self.retry or self.recent else self.last
+        more = self.retry or self.recent or self.forgot is not None
+        return self if more else self.last
 
     def add_skipped(self, first: int, last: int) -> None:
         """Give sequences up that are above all that were before."""
-        self.skipped = (*self.skipped, (first, last))[-SKIPPED_KEPT:]
+        self._keep((*self.skipped, (first, last)))
+
+    def _keep(self, ranges: tuple[tuple[int, int], ...]) -> None:
+        """Remember these, in order, as given up, and of too many that the lowest are forgotten."""
+        if len(ranges) > SKIPPED_KEPT:
+            highest = ranges[-SKIPPED_KEPT - 1][1]
+            self.forgot = highest if self.forgot is None else max(self.forgot, highest)
+        self.skipped = ranges[-SKIPPED_KEPT:]
 
     def begin_behind(self, last: int, step: int) -> None:
         """The stream begins, or begins again, behind a sequence: what is up to there is late."""
@@ -108,7 +118,7 @@ class Progress:
                 kept[-1] = kept[-1][0], max(kept[-1][1], last)
             else:
                 kept.append((first, last))
-        self.skipped = tuple(kept[-SKIPPED_KEPT:])
+        self._keep(tuple(kept))
 
     def add_failed(self, sequences: Iterable[int]) -> None:
         self.failed = (*self.failed, *sequences)[-FAILED_KEPT:]
@@ -125,13 +135,17 @@ class Progress:
         """Whether `sequence` was given up, and has not come since."""
         return any(first <= sequence <= last for first, last in self.skipped)
 
+    def has_forgotten(self, sequence: int) -> bool:
+        """Whether it is no longer known that `sequence` was given up, if it was."""
+        return self.forgot is not None and sequence <= self.forgot
+
     def strike_skipped(self, sequence: int, step: int) -> None:
         """Strike off a sequence that came late: its next copy is a duplicate."""
         for at, (first, last) in enumerate(self.skipped):
             if first <= sequence <= last:
                 rest = [(first, sequence - step)] if first < sequence else []
                 rest += [(sequence + step, last)] if sequence < last else []
-                self.skipped = (*self.skipped[:at], *rest, *self.skipped[at + 1 :])[-SKIPPED_KEPT:]
+                self._keep((*self.skipped[:at], *rest, *self.skipped[at + 1 :]))
                 if not self.skipped:
                     self.below = ()
                 return
@@ -160,8 +174,9 @@ def was_skipped(progress: "int | Progress", sequence: int) -> bool:
 
 def may_be_skipped(progress: "int | Progress", sequence: int | None) -> bool:
     """Whether a sequence was given up, as far as it is remembered."""
-    ranges = progress.skipped if isinstance(progress, Progress) else ()
-    return len(ranges) >= SKIPPED_KEPT or any(a <= (sequence or 0) <= b for a, b in ranges)
+    if isinstance(progress, int):
+        return False
+    return progress.has_forgotten(sequence or 0) or progress.has_skipped(sequence or 0)
 
 
 def may_be_lost(progress: "int | Progress", event: Event) -> bool:
@@ -169,10 +184,9 @@ def may_be_lost(progress: "int | Progress", event: Event) -> bool:
 
     Any other that its stream has passed came another time meanwhile, and was handled then.
     """
-    ranges = progress.skipped if isinstance(progress, Progress) else ()
-    # Those that were given up before these are forgotten.
-    forgotten = len(ranges) >= SKIPPED_KEPT and event.sequence < min(ranges)[0]
-    return event.was_dead and forgotten
+    if isinstance(progress, int) or not event.was_dead:
+        return False
+    return progress.has_forgotten(event.sequence)
 
 
 def note_failed(changed: "dict[str, int | Progress]", events: Iterable[Event]) -> None:

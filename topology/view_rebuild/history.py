@@ -74,7 +74,7 @@ class History:
             return self._refused
         if len(progress.failed) >= FAILED_KEPT:
             return f"{FAILED_KEPT} of its events failed: which were handled is not known any more"
-        forgetful, counts = len(progress.skipped) >= SKIPPED_KEPT, task.state.counts
+        forgetful, counts = progress.forgot is not None, task.state.counts
         late = counts.late - sum(map(len, task.late_events.streams.values()))
         if forgetful and (late or counts.dead or counts.redriven or counts.redelivering):
             return (

@@ -2,22 +2,20 @@
 
 from dataclasses import dataclass
 
-import orjson
-
 from topology.engine.state.rows import decode_progress
-from topology.sequencer.progress import SKIPPED_KEPT, Progress
+from topology.sequencer.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
     """last: the last sequence that the live view has processed. skipped: the ranges (first, last)
-    that it gave up, as far as it remembers. forgetful: whether there may be older ones. epoch: how
-    often it has made the stream anew.
+    that it gave up, as far as it remembers. forgot: the highest of those that it does not remember.
+    epoch: how often it has made the stream anew.
     """
 
     last: int
     skipped: tuple[tuple[int, int], ...] = ()
-    forgetful: bool = False
+    forgot: int | None = None
     epoch: int = 0
 
     def lost(self, first: int, last: int, step: int) -> int:
@@ -25,8 +23,8 @@ class Limit:
 
         They are missing in the history; what the live view gave up as well is not.
         """
-        if self.forgetful:
-            first = max(first, first + -(-(self.skipped[0][0] - first) // step) * step)
+        if self.forgot is not None:
+            first = max(first, first + -(-(self.forgot + 1 - first) // step) * step)
         count = max(0, (last - first) // step + 1)
         for low, high in self.skipped:
             low, high = max(low, first), min(high, last)
@@ -40,5 +38,4 @@ def limit_of(row: bytes) -> Limit:
     progress, _ = decode_progress(row)
     if not isinstance(progress, Progress):
         return Limit(progress)
-    forgetful = len(progress.skipped) >= SKIPPED_KEPT
-    return Limit(progress.last, progress.skipped, forgetful, orjson.loads(row).get("epoch", 0))
+    return Limit(progress.last, progress.skipped, progress.forgot, progress.epoch)

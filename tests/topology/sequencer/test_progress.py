@@ -3,12 +3,25 @@
 from dataclasses import fields
 from typing import Any
 
+import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.sequencer.held import event
-from topology.sequencer.progress import Progress, last_of
+from topology import Event
+from topology.engine.state.rows import decode_progress, encode_progress
+from topology.sequencer.progress import (
+    SKIPPED_KEPT,
+    Progress,
+    last_of,
+    may_be_lost,
+    may_be_skipped,
+)
 from topology.sequencer.ring import RingBuffer
+
+
+class _WasDead(Event):
+    was_dead = True
 
 
 def test_progress_without_buffers_or_skips_is_a_plain_int() -> None:
@@ -57,6 +70,49 @@ def test_skipped_sequences_are_struck_off_one_by_one(
         left.discard(sequence)
     remembered = [n for a, b in progress.skipped for n in range(a, b + 1, step)]
     assert remembered == sorted(left)
+
+
+@given(
+    taken=st.lists(st.integers(0, 4 * SKIPPED_KEPT), max_size=80),
+    ranges=st.lists(st.integers(1, 3), max_size=SKIPPED_KEPT + 8),
+)
+def test_what_was_given_up_is_remembered_or_known_to_be_forgotten(
+    ranges: list[int], taken: list[int]
+) -> None:
+    progress, left, at = Progress(0), set[int](), 0
+    for missing in ranges:
+        progress.add_skipped(at + 1, at + missing)
+        left.update(range(at + 1, at + missing + 1))
+        at += missing + 1
+    assert (progress.forgot is None) == (len(ranges) <= SKIPPED_KEPT)
+    for sequence in taken:
+        if progress.has_skipped(sequence):
+            left.discard(sequence)
+        progress.strike_skipped(sequence, 1)
+    row = encode_progress(progress, None)
+    for each in (progress, decode_progress(row)[0], progress.copy(), progress.plain()):
+        for sequence in left:
+            assert may_be_skipped(each, sequence)
+        if progress.forgot is None:
+            assert [n for n in range(at + 2) if may_be_skipped(each, n)] == sorted(left)
+
+
+def test_a_range_that_came_late_does_not_hide_that_older_ones_are_forgotten() -> None:
+    progress = Progress(0)
+    for at in range(1, 2 * SKIPPED_KEPT + 3, 2):
+        progress.add_skipped(at, at)
+    progress.strike_skipped(9, 1)
+    assert len(progress.skipped) < SKIPPED_KEPT
+    assert may_be_lost(progress, _WasDead("a", 1, None, None, event("a", 1).message, 0))
+    assert not may_be_lost(progress, _WasDead("a", 9, None, None, event("a", 9).message, 0))
+    assert not may_be_lost(progress, event("a", 1))
+
+
+def test_rows_of_before_forget_what_is_below_as_many_ranges_as_are_kept() -> None:
+    ranges = tuple((at, at) for at in range(11, 11 + 2 * SKIPPED_KEPT, 2))
+    full, fewer = (b'{"last":99,"skipped":%s}' % orjson.dumps(r) for r in (ranges, ranges[1:]))
+    assert decode_progress(full)[0] == Progress(99, skipped=ranges, forgot=10)
+    assert decode_progress(fewer)[0] == Progress(99, skipped=ranges[1:])
 
 
 def test_a_copy_has_all_that_the_progress_has() -> None:

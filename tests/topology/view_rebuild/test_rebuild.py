@@ -72,8 +72,10 @@ def _progress(last: int, *skipped: tuple[int, int]) -> Any:
         (Limit(9, ((2, 3),)), 1, 4, 1, 2),
         (Limit(9, ((1, 9),)), 1, 4, 1, 0),
         (Limit(90, ((11, 31),)), 1, 41, 10, 2),
-        (Limit(9, ((5, 6),), True), 1, 7, 1, 1),
-        (Limit(9, ((5, 6),), True), 1, 3, 1, 0),
+        (Limit(9, ((5, 6),), 4), 1, 7, 1, 1),
+        (Limit(9, ((5, 6),), 4), 1, 3, 1, 0),
+        (Limit(9, ((5, 6),), 2), 1, 7, 1, 3),
+        (Limit(90, ((31, 51),), 11), 1, 61, 10, 2),
     ],
 )
 def test_what_the_live_view_gave_up_is_not_lost(

@@ -75,6 +75,12 @@ class StateRows:
         found = self.streams.get(stream)
         return found.skipped if isinstance(found, Progress) else ()
 
+    def forgot(self, stream: str, none: int) -> int:
+        """The highest of those that are not remembered, `none` if all are."""
+        found = self.streams.get(stream)
+        known = found.forgot if isinstance(found, Progress) else None
+        return none if known is None else known
+
     def epoch(self, stream: str) -> int:
         """How often the stream was rebuilt."""
         found = self.streams.get(stream)

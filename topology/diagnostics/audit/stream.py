@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from topology.declaration.orders import Contiguous, StreamOrder
 from topology.diagnostics.audit.sequences import NONE, Sequences
-from topology.sequencer.progress import SKIPPED_KEPT
 
 TOLD = 10_000
 """Events of a stream that the parked topic is told of when the stream is parked."""
@@ -26,20 +25,21 @@ class Discrepancy(NamedTuple):
 class Stream:
     """All that is known of a stream, as numbers from 0 on in the order of its events.
 
-    came: that the view has read. last: processed last, -1 if none was. ranges: how many ranges of
-    `skipped` are remembered. waits: that have a row. done: that have an output, or are of a kind
-    that is not accepted. away: in the redelivery topic. redriven: dead once, and put back. told:
-    that the parked topic has. choosy: whether the view does not accept all kinds. closed: whether
-    an event came that closes it, behind which all is late. rebuilt: whether the stream was, with
-    all that came. order: what is known of its numbers: that none is left out; or which one is
-    before each, and `unlinked`, which of these never came → the events that name them; or that they
-    grow. jumped: what links lead over, which may have come when the stream was past it.
+    came: that the view has read. last: processed last, -1 if none was. skipped: that it gave up,
+    as far as it remembers. forgot: the highest of those that it does not, -1 if none. waits: that
+    have a row. done: that have an output, or are of a kind that is not accepted. away: in the
+    redelivery topic. redriven: dead once, and put back. told: that the parked topic has. choosy:
+    whether the view does not accept all kinds. closed: whether an event came that closes it, behind
+    which all is late. rebuilt: whether the stream was, with all that came. order: what is known of
+    its numbers: that none is left out; or which one is before each, and `unlinked`, which of these
+    never came → the events that name them; or that they grow. jumped: what links lead over, which
+    may have come when the stream was past it.
     """
 
     came: Sequences = NONE
     last: int = -1
     skipped: Sequences = NONE
-    ranges: int = 0
+    forgot: int = -1
     waits: Sequences = NONE
     done: Sequences = NONE
     away: Sequences = NONE
@@ -123,8 +123,8 @@ class Stream:
 
     @property
     def forgetful(self) -> bool:
-        """Whether it may have given up more ranges than are remembered."""
-        return self.ranges + len(self.late) >= SKIPPED_KEPT
+        """Whether it has given up more than is remembered."""
+        return self.forgot >= 0
 
     def wrong(self) -> Iterator[Discrepancy]:
         """What is not as promised, in words."""
@@ -136,8 +136,8 @@ class Stream:
             "it came and is nowhere: the view has not processed it, and it does not wait",
         )
         lost = self.missing - self.skipped
-        if self.forgetful and self.skipped:
-            lost -= Sequences([(0, self.skipped.first)])
+        if self.forgetful:
+            lost -= Sequences([(0, self.forgot + 1)])
         yield from _each(lost, "it never came and no skip is recorded, but the view is past it")
         if self.order.links:
             yield from self._broken_links()
@@ -164,8 +164,7 @@ class Stream:
         """Events that were handled though their predecessor never came, and was not given up."""
         handled, moved = self.handled, (self.came & self.passed) - self.late
         for previous, events in sorted(self.unlinked.items()):
-            forgotten = self.forgetful and self.skipped and previous < self.skipped.first
-            if previous in self.skipped or forgotten:
+            if previous in self.skipped or previous <= self.forgot:
                 continue
             for number in sorted(events):
                 before = moved.below(number)

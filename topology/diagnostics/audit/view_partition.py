@@ -189,16 +189,16 @@ class ViewPartition:
 
     def _stream(self, name: str, came: SequenceLog, side_topics: SideTopics) -> Stream:
         rows, order = self.rows, self.order
-        skipped = rows.skipped(name)
-        passed = Sequences((self.number(a), self.number(b) + 1) for a, b in skipped)
+        ranges, none = rows.skipped(name), order.start - order.step
+        passed = Sequences((self.number(a), self.number(b) + 1) for a, b in ranges)
         # Another copy of what had no rebuild may have led to one since: then it is handled.
         handled = side_topics.refused.get(name, NOTHING).numbers - passed
         late = side_topics.late.get(name, NOTHING).numbers - handled
         return Stream(
             came=came.numbers,
-            last=self.number(rows.last(name, order.start - order.step)),
+            last=self.number(rows.last(name, none)),
             skipped=passed,
-            ranges=len(skipped),
+            forgot=self.number(rows.forgot(name, none)),
             waits=_set(map(self.number, rows.waits.get(name, ()))),
             done=self.records.done.get(name, NONE) | self.records.passed.get(name, NONE),
             away=_set(self.records.away.get(name, ())),

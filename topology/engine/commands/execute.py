@@ -108,7 +108,8 @@ def _done(
 
 def _note(task: ViewTask, command: Command, result: CommandResult, unit: CommitUnit) -> None:
     """Audit what came of a command."""
-    record = {"when": unit.now, **asdict(command), **asdict(result)}
+    made = {"when": unit.now, "partition": unit.partition}
+    record = {**made, **asdict(command), **asdict(result)}
     headers = [("view", command.view.encode())]
     key = (command.stream or command.view).encode()
     unit.keyed[task.view.audit_topic].append((key, orjson.dumps(record), unit.now, headers))

@@ -19,8 +19,8 @@
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
 (true), `rejected`, `retry` ({"attempts": …, "due": ms}), `recent` (how far below `last` each is),
-`closed` (when it is dropped, in ms), `epoch`, `rebuild`, `failed`, `sent`, `anew`, `below` and
-`state`.
+`closed` (when it is dropped, in ms), `epoch`, `rebuild`, `failed`, `sent`, `anew`, `below`,
+`forgot` and `state`.
 
 What a view with workers has parked is in `b` rows by the offset in its arrivals topic.
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
@@ -35,7 +35,7 @@ import orjson
 
 from topology.model.event import Record
 from topology.ordered_commit import OffsetRanges
-from topology.sequencer.progress import PendingRetry, Progress
+from topology.sequencer.progress import SKIPPED_KEPT, PendingRetry, Progress
 
 COUNTS, HOLES, LATENESS, POSITIONS, WORK, TORN = b"c", b"h", b"l", b"o", b"w", b"u"
 BUFFERS = (b"b", b"c")
@@ -139,6 +139,7 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
             and not (progress.skipped or progress.rejected or progress.held or progress.retry)
             and not (progress.recent or progress.closed is not None or progress.epoch)
             and not (progress.rebuild or progress.failed or progress.anew)
+            and progress.forgot is None
         ):  # fmt: skip
             return b'{"last":%d,"since":%d}' % (progress.last, progress.since)
     row: dict[str, Any] = {"last": progress if isinstance(progress, int) else progress.last}
@@ -147,6 +148,8 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
             row["skipped"] = progress.skipped
             if progress.below:
                 row["below"] = progress.below
+        if progress.forgot is not None:
+            row["forgot"] = progress.forgot
         if progress.waiting:
             row["since"] = progress.since
             if progress.rejected:
@@ -203,6 +206,8 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         sent=tuple(found.get("sent", ())),
         anew=found.get("anew", 0),
         below=tuple((first, last) for first, last in found.get("below", ())),
+        # Rows of before did not say so.
+        forgot=found.get("forgot", skipped[0][0] - 1 if len(skipped) >= SKIPPED_KEPT else None),
     )
     return (progress if since else progress.plain()), state
 

@@ -96,7 +96,7 @@ class CommandSender:
         self._app = app
         self._views = {view.name: view for view in views}
         self._stack = AsyncExitStack()
-        self._found: dict[str, list[CommandResult]] = {}
+        self._found: dict[str, dict[object, CommandResult]] = {}
         self.last: list[Command] = []
 
     async def __aenter__(self) -> "CommandSender":
@@ -158,7 +158,7 @@ class CommandSender:
         await asyncio.gather(*sent)
         await self._answers(wanted, seconds)
         return [
-            _best(command, self._found[command.id])
+            _best(command, list(self._found[command.id].values()))
             if self._is_answered(command.id, wanted)
             else None
             for command in self.last
@@ -187,11 +187,12 @@ class CommandSender:
                         result = CommandResult(
                             body["done"], body["message"], body["facts"], body.get("outcome", "")
                         )
-                        self._found.setdefault(body["id"], []).append(result)
+                        # At least once, a partition may answer again after a crash.
+                        partition = body.get("partition", record.offset)
+                        self._found.setdefault(body["id"], {}).setdefault(partition, result)
                         until = time.monotonic() + seconds
 
     def _is_answered(self, id: str, wanted: Mapping[str, int]) -> bool:
-        # At least once, a partition may answer again after a crash.
         return len(self._found.get(id, ())) >= wanted[id]
 
 

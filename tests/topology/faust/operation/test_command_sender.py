@@ -1,6 +1,7 @@
 """Where a command goes: to the partition that has its stream."""
 
 import asyncio
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,10 @@ def test_a_lane_is_where_its_stream_is() -> None:
     assert partitions_of(lanes, None) == list(range(16))
 
 
+def records(values: Iterable[bytes | None]) -> list[Any]:
+    return [SimpleNamespace(value=value, offset=n) for n, value in enumerate(values)]
+
+
 class Audit:
     """An audit topic, read in one go."""
 
@@ -37,7 +42,7 @@ class Audit:
         self.values = values
 
     async def getmany(self, timeout_ms: int) -> dict[str, list[Any]]:
-        return {"audit": [SimpleNamespace(value=value) for value in self.values]}
+        return {"audit": records(self.values)}
 
 
 async def test_an_answer_is_found_among_what_others_wrote_to_the_audit_topic() -> None:
@@ -46,7 +51,21 @@ async def test_an_answer_is_found_among_what_others_wrote_to_the_audit_topic() -
     rubbish = (None, b"", b"{", b"[]", b"7", b'{"id": []}', b"\xff", b'{"name": "blocked"}')
     orders._consumer = Audit(*rubbish, answer)
     await orders._answers({"7": 1}, 60)
-    assert orders._found == {"7": [CommandResult(True, "is done", {}, "")]}
+    assert list(orders._found["7"].values()) == [CommandResult(True, "is done", {}, "")]
+
+
+async def test_a_partition_that_answers_again_after_a_crash_answers_for_no_other_one() -> None:
+    def answer(partition: int, done: bool) -> bytes:
+        found = {"id": "7", "partition": partition, "done": done, "message": "", "facts": {}}
+        return orjson.dumps(found)
+
+    orders = CommandSender(None, ())
+    orders._consumer = Audit(answer(0, True), answer(0, False))
+    await orders._answers({"7": 2}, 0.01)
+    assert not orders._is_answered("7", {"7": 2})
+    orders._consumer = Audit(answer(1, False))
+    await orders._answers({"7": 2}, 60)
+    assert [each.done for each in orders._found["7"].values()] == [True, False]
 
 
 class Partitions:
@@ -116,7 +135,7 @@ class Broker:
 
     async def getmany(self, timeout_ms: int) -> dict[str, list[Any]]:
         found, self._answers = self._answers, []
-        return {"audit": [SimpleNamespace(value=value) for value in found]}
+        return {"audit": records(found)}
 
 
 @pytest.mark.parametrize("name", ["halt", "cancel"])
