@@ -165,8 +165,12 @@ class ContiguousRun(Run):
             self.advance(event, progress)
             if begins:
                 self.drop_impossible(stream, progress)
-            if self.drain(stream, progress) and ordering.learn:
+            moved = self.drain(stream, progress)
+            if moved and ordering.learn:
                 result.filled.append(max(0, event.arrived - since))
+            elif begins and not moved and progress.waiting:
+                # From now on it waits for a gap, and no longer for where it begins.
+                self.watch(stream, progress)
         elif waits is not None:
             self.duplicate(event, waits)
         elif sequence - last <= ring.size * ring.step:

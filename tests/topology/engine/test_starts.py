@@ -258,6 +258,20 @@ def test_a_chain_joined_midway_begins_with_the_lowest_that_came() -> None:
     assert (counts.late, counts.skipped, counts.waiting) == (1, 0, 1)
 
 
+def test_where_a_stream_has_begun_its_gap_has_the_time_of_gaps_not_of_beginnings() -> None:
+    handled: list[int] = []
+    driver = driver_of(
+        lambda event: handled.append(event.sequence),
+        start=earliest_seen(after=60),
+        gap=skip(after=5),
+    )
+    driver.pipe("orders", order(9, kind="Changed"))
+    driver.advance(1)
+    driver.pipe("orders", order(1, kind="Changed"))
+    driver.advance(5)
+    assert handled == [1, 9]
+
+
 def test_a_chain_may_be_opened_by_a_kind_in_its_middle() -> None:
     handled: list[int] = []
     driver = linked_driver(handled, start=opened_by("Opened"))
