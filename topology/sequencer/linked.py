@@ -81,9 +81,14 @@ class ChainRun(SparseRun):
         lowest = min(ring.slots) if ring else None
         if may_be and self.lets_go(progress, event) and (lowest is None or sequence < lowest):
             since = progress.since
+            begins = self.ordering.open_after is not None and self.ordering.is_new(progress)
             self.advance(event, progress)
-            if self.drain(stream, progress) and self.ordering.learn:
+            moved = self.drain(stream, progress)
+            if moved and self.ordering.learn:
                 result.filled.append(max(0, event.arrived - since))
+            elif begins and not moved and progress.waiting:
+                # As in `contiguous`.
+                self.watch(stream, progress)
         elif (waits := self.waiting(progress, ring, event)) is not None:
             self.duplicate(event, waits)
         else:

@@ -272,6 +272,16 @@ def test_where_a_stream_has_begun_its_gap_has_the_time_of_gaps_not_of_beginnings
     assert handled == [1, 9]
 
 
+def test_and_so_has_that_of_a_chain() -> None:
+    handled: list[int] = []
+    driver = linked_driver(handled, start=earliest_seen(after=60), gap=skip(after=5))
+    driver.pipe("docs", {"id": "a", "rev": 90, "before": 80, "kind": "Edited"})
+    driver.advance(1)
+    driver.pipe("docs", {"id": "a", "rev": 1, "before": None, "kind": "Edited"})
+    driver.advance(5)
+    assert handled == [1, 90]
+
+
 def test_a_chain_may_be_opened_by_a_kind_in_its_middle() -> None:
     handled: list[int] = []
     driver = linked_driver(handled, start=opened_by("Opened"))
