@@ -51,7 +51,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 
 _QUICK = {
-    **quick_spark.SETTINGS,
+    **quick_spark.LONG,
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.stats.collect": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -195,7 +195,10 @@ def spark() -> Iterator["SparkSession"]:
     """A Spark session with Kafka and Delta Lake, shared by this process's tests."""
     from sequitur.spark.session import spark_session
 
-    session = spark_session("tests", delta=True, settings=_QUICK)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, words in quick_spark.environment(quick_spark.LONG).items():
+            patch.setenv(name, words)
+        session = spark_session("tests", delta=True, settings=_QUICK)
     yield session
     session.stop()
 
