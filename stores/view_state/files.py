@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from errno import EDQUOT, EFBIG, ENOSPC
 from heapq import merge
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from stores.view_state.sorted_file import (
     Damaged,
@@ -60,7 +60,8 @@ class FileTable:
         try:
             try:
                 self._load()
-            except (LookupError, TypeError, ValueError):  # Damaged is one
+            # Damaged is a ValueError; a file is missing after a kill while they were deleted.
+            except (LookupError, TypeError, ValueError, FileNotFoundError):
                 self._start_empty()
         except OSError as error:
             self.close()
@@ -211,15 +212,16 @@ class FileTable:
     def close(self) -> None:
         """Close the files, with all that was written."""
         self._close_files()
-        os.close(self._lock)
+        self._lock.close()
 
 
-def _lock(path: Path, table: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def _lock(path: Path, table: Path) -> BinaryIO:
+    # A file object: a table that nobody keeps lets go of it.
+    descriptor = path.open("ab")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        os.close(descriptor)
+        descriptor.close()
         raise BlockingIOError(
             f"the table in {table} is open in another process; "
             "give every worker a data folder of its own (SEQUITUR_DATADIR)"

@@ -1,5 +1,6 @@
 """The flat files keep the contract, and are what they say they are."""
 
+import gc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -142,3 +143,29 @@ table.write([(b"p", b"3")], 3)
     table = FileTable(tmp_path / "0")
     assert (table.offset, table.get(b"p")) == (3, b"3")
     table.close()
+
+
+@pytest.mark.parametrize("gone", ["journal-*", "rows-*"])
+def test_a_file_that_is_gone_is_damage_as_any_other(
+    gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a kill in the middle of emptying: each start of the partition failed."""
+    monkeypatch.setattr(files, "JOURNAL_BYTES", 40)
+    table = FileTable(tmp_path / "0")
+    for n in range(9):
+        table.write([(b"p%d" % n, b"%d" % n)], n)
+    table.close()
+    (lost,) = (tmp_path / "0").glob(gone)
+    lost.unlink()
+    table = FileTable(tmp_path / "0")
+    assert (table.offset, table.get(b"p1")) == (None, None)
+    table.write([(b"p1", b"2")], 3)
+    assert (table.offset, table.get(b"p1")) == (3, b"2")
+    table.close()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_table_that_nobody_keeps_is_not_open_for_ever(tmp_path: Path) -> None:
+    FileTable(tmp_path / "0")
+    gc.collect()
+    FileTable(tmp_path / "0").close()

@@ -111,6 +111,7 @@ def _progress(value: bytes) -> None:
         *progress.rebuild,
         *progress.failed,
         *progress.sent,
+        0 if progress.forgot is None else progress.forgot,
     ]
     for number in numbers:
         _whole(number)

@@ -9,6 +9,7 @@ from aiokafka import TopicPartition
 from topology.engine.state.rows import progress_key, without_state
 from topology.faust.kafka.clients import connected_consumer
 from topology.faust.kafka.reader import FETCH_WAIT
+from topology.faust.worker.left_out import left_out
 from topology.faust.worker.snapshot import Spans
 from topology.model.ending import wait_for_stop
 
@@ -81,7 +82,7 @@ async def _next(consumer: Any, partitions: list[TopicPartition]) -> dict[TopicPa
 def _keep(rows: dict[str, bytes], records: list[Any], end: int) -> None:
     for record in records:
         key = record.key
-        if not key or key[0] != _PROGRESS or record.offset >= end:
+        if not key or key[0] != _PROGRESS or record.offset >= end or left_out(record):
             continue
         stream = key[1:].decode()
         if record.value is None:

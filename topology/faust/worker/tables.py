@@ -2,15 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from mode import get_logger
 
 from stores.view_state import Store, TableError, ViewTable
-from topology.engine.state.foreign_rows import foreign
 from topology.faust.kafka.clients import connected_consumer, read_range
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.disk.in_thread import aside
@@ -22,10 +21,12 @@ from topology.faust.worker.disk.table_freshness import (
     written_too_late,
 )
 from topology.faust.worker.disk.writing import write
+from topology.faust.worker.left_out import left_out
 from topology.model.ending import wait_for_stop
-from topology.model.printable import printable
 
 logger = get_logger(__name__)
+
+T = TypeVar("T")
 
 ASKED = 60.0
 """Seconds for which a topic's settings are remembered."""
@@ -48,6 +49,7 @@ class Tables:
         self.store = store
         self._open: dict[tuple[str, int], ViewTable] = {}
         self._spoilt: set[tuple[str, int]] = set()
+        self._at_work: dict[tuple[str, int], asyncio.Future[Any]] = {}
         self._deletions: dict[str, tuple[float, float]] = {}
         self.restoring: dict[TopicPartition, tuple[ViewTable, int]] = {}
         """Changelog → the table that is brought to its end now, and the end."""
@@ -72,7 +74,7 @@ class Tables:
             for view in views:
                 changelog = TopicPartition(self.app.engine.changelogs[view.name], partition)
                 try:
-                    await self._catch_up(consumer, tables[view.name], changelog)
+                    await self._catch_up(consumer, view.name, tables[view.name], changelog)
                 finally:
                     self.restoring.pop(changelog, None)
         finally:
@@ -82,18 +84,33 @@ class Tables:
     async def opened(self, view: str, partition: int) -> ViewTable:
         """The table, opened if it was not, and claimed."""
         at = view, partition
-        table = self._open.get(at)
-        if table is None:
-            table = self._open[at] = await aside(partial(self.store.table, view, partition))
-        await aside(table.claim)
+        table = await self._aside(at, partial(self._open_now, at))
+        await self._aside(at, table.claim)
         if at in self._spoilt:
-            await aside(table.clear)
+            await self._aside(at, table.clear)
             self._spoilt.discard(at)
         return table
 
+    def _open_now(self, at: tuple[str, int]) -> ViewTable:
+        """The table, also where nobody waits for it any more: who opens it next takes this one."""
+        table = self._open.get(at)
+        if table is None:
+            table = self._open[at] = self.store.table(*at)
+        return table
+
+    async def _aside(self, at: tuple[str, int], work: Callable[[], T]) -> T:
+        """Do work of a table in a thread, one thing after the other: that of who was cancelled
+        goes on, and is waited for."""
+        while (before := self._at_work.get(at)) is not None and not before.done():
+            await asyncio.wait([before])
+        doing = self._at_work[at] = asyncio.ensure_future(aside(work))
+        doing.add_done_callback(_noted)
+        return await asyncio.shield(doing)
+
     async def _catch_up(
-        self, consumer: AIOKafkaConsumer, table: ViewTable, changelog: TopicPartition
+        self, consumer: AIOKafkaConsumer, view: str, table: ViewTable, changelog: TopicPartition
     ) -> None:
+        clear = partial(self._aside, (view, changelog.partition), table.clear)
         consumer.assign([changelog])
         first = (await consumer.beginning_offsets([changelog]))[changelog]
         end = (await consumer.end_offsets([changelog]))[changelog]
@@ -107,12 +124,13 @@ class Tables:
                 "the table %s stands at offset %d of %s, which has %d to %d: it is rebuilt",
                 table.name, offset, changelog, first, end,
             )  # fmt: skip
-            await aside(table.clear)
+            await clear()
             offset = None
         elif offset is None:
-            await aside(table.clear)
+            await clear()
         elif moved and too_long(noted, now, kept):
-            await self._behind_deletions(table, changelog, kept)
+            self._tell_of_deletions(table, changelog, kept)
+            await clear()
             offset = None
         start = first if offset is None else offset
         if start >= end:
@@ -125,11 +143,12 @@ class Tables:
         stamp = [in_step_row(now)] if offset is None else []
         async for records in read_range(consumer, changelog, start, end):
             if moved and offset is not None and written_too_late(noted, latest(records), kept):
-                await self._behind_deletions(table, changelog, kept)
-                await self._catch_up(consumer, table, changelog)
+                self._tell_of_deletions(table, changelog, kept)
+                await clear()
+                await self._catch_up(consumer, view, table, changelog)
                 return
             if records:
-                read = [(r.key, r.value) for r in records if not self._foreign(r)]
+                read = [(r.key, r.value) for r in records if not left_out(r)]
                 await write(table, [*read, *stamp], records[-1].offset + 1)
                 rows += len(records)
             if time.monotonic() - told > 5:
@@ -144,25 +163,12 @@ class Tables:
             changelog.topic, changelog.partition, rows, took, rows / took,
         )  # fmt: skip
 
-    async def _behind_deletions(
-        self, table: ViewTable, changelog: TopicPartition, kept: float
-    ) -> None:
-        """Empty a table that may have missed deletions."""
+    def _tell_of_deletions(self, table: ViewTable, changelog: TopicPartition, kept: float) -> None:
+        """A table is emptied, as it may have missed deletions."""
         logger.warning(
             "the table %s was not in step with %s for as long as deletions stay there (%.1f h), or "
             "does not say since when: it is rebuilt", table.name, changelog, kept / 3_600_000,
         )  # fmt: skip
-        await aside(table.clear)
-
-    def _foreign(self, record: Any) -> bool:
-        """Whether a record of a changelog is none of an engine's: it is told, and left out."""
-        if reason := foreign(record.key, record.value):
-            logger.warning(
-                "%s/%d at %d: the record with key %s is left out: no engine wrote it: %s; see who "
-                "may write to this topic", record.topic, record.partition, record.offset,
-                printable(record.key), printable(reason),
-            )  # fmt: skip
-        return bool(reason)
 
     async def _kept(self, topic: str) -> float:
         """How long a changelog keeps deletions (ms), as it said in the last minute."""
@@ -174,12 +180,26 @@ class Tables:
 
     async def close(self, view: str, partition: int) -> None:
         """Close a table; the next restore opens it anew."""
-        table = self._open.pop((view, partition), None)
-        if table is not None:
-            try:
-                await aside(table.close)
-            except TableError as error:
-                logger.warning("%s. What is missing is read from the changelog again", error)
+        at = view, partition
+        table = self._open.pop(at, None)
+        if table is None and at not in self._busy:
+            return
+
+        def close() -> None:
+            # One may have been opened meanwhile, for somebody who was cancelled.
+            for each in (table, self._open.pop(at, None)):
+                if each is not None:
+                    each.close()
+
+        try:
+            await self._aside(at, close)
+        except TableError as error:
+            logger.warning("%s. What is missing is read from the changelog again", error)
+
+    @property
+    def _busy(self) -> set[tuple[str, int]]:
+        """Tables that a thread works on."""
+        return {at for at, work in self._at_work.items() if not work.done()}
 
     def spoilt(self, view: str, partition: int) -> None:
         """A table cannot be read: the next restore empties it, and rebuilds it."""
@@ -190,7 +210,7 @@ class Tables:
         table = self._open.get((view, partition))
         if table is not None:
             try:
-                await aside(table.clear)
+                await self._aside((view, partition), table.clear)
             except TableError as error:
                 logger.warning("%s; it is emptied before it is used again", error)
                 self.spoilt(view, partition)
@@ -198,7 +218,7 @@ class Tables:
 
     async def close_all(self) -> None:
         """Close what there is, but wait no longer than STOP for a disk that does not answer."""
-        closing = [asyncio.create_task(self.close(*at)) for at in list(self._open)]
+        closing = [asyncio.create_task(self.close(*at)) for at in {*self._open, *self._busy}]
         if closing:
             _, late = await asyncio.wait(closing, timeout=STOP)
             if late:
@@ -207,6 +227,12 @@ class Tables:
                     "changelog again", len(late), STOP,
                 )  # fmt: skip
         self.store.close()
+
+
+def _noted(done: "asyncio.Future[Any]") -> None:
+    """What failed for somebody who was cancelled is no error that nobody looked at."""
+    if not done.cancelled():
+        done.exception()
 
 
 def latest(records: Sequence[Any]) -> int:

@@ -65,7 +65,10 @@ def changelog(broker: BrokerAddress, topic: Callable[..., str]) -> tuple[str, Sp
     )
     write(False, (0, progress_key("a"), b"99"), (1, progress_key("void"), b"1"))
     # Partition 0: four rows, a marker, two rows, a marker, an aborted row, a marker.
-    ends = {0: (0, 10), 1: (0, 6)}
+    # Partition 1: a row and its marker, twice, an aborted one, and two foreign rows with theirs.
+    foreign = (1, b"p\xff", b"1"), (1, progress_key("b"), b"hello")
+    write(True, *foreign)
+    ends = {0: (0, 10), 1: (0, 9)}
     write(True, (0, progress_key("a"), b"3"), (1, progress_key("later"), b"1"))
     return name, {name: ends}
 

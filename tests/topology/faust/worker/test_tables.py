@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -48,6 +50,25 @@ class Store:
 
     def close(self) -> None:
         """Nothing to do."""
+
+
+class Gate:
+    """A piece of work that stands still until it is let through."""
+
+    def __init__(self, work: Callable[..., Any]) -> None:
+        self.work, self.reached, self.open = work, threading.Event(), threading.Event()
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.reached.set()
+        assert self.open.wait(60)
+        return self.work(*arguments)
+
+    async def stand(self, task: "asyncio.Task[Any]") -> None:
+        """Let who waits for it be cancelled, once it stands there."""
+        await asyncio.to_thread(self.reached.wait, 60)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 @pytest.fixture
@@ -142,3 +163,43 @@ async def test_a_table_that_cannot_be_closed_does_not_keep_the_worker_from_endin
     heart.cancel()
     Stands.gone.set()
     assert beats > 2, "the loop stood still"
+
+
+async def test_a_table_that_is_still_being_emptied_for_who_was_cancelled_is_waited_for(
+    store: Store, tables: Tables
+) -> None:
+    """It was taken for whole, and its rows went behind the restore's back."""
+    table = await tables.opened("board", 0)
+    gate = Gate(table.clear)
+    setattr(table, "clear", gate)  # noqa: B010
+    await gate.stand(asyncio.create_task(tables.discard("board", 0)))
+    again = asyncio.create_task(tables.opened("board", 0))
+    await asyncio.sleep(0.05)
+    assert not again.done()
+    gate.open.set()
+    assert await again is table
+    assert (table.offset, table.get(b"pa")) == (None, None)
+
+
+async def test_a_table_that_was_opened_for_who_was_cancelled_is_the_next_one_s(
+    store: Store, tables: Tables
+) -> None:
+    gate = Gate(store.table)
+    setattr(store, "table", gate)  # noqa: B010
+    await gate.stand(asyncio.create_task(tables.opened("board", 0)))
+    again = asyncio.create_task(tables.opened("board", 0))
+    gate.open.set()
+    assert await again is store.opened[0]
+    assert len(store.opened) == 1
+
+
+async def test_and_is_closed_with_its_partition(store: Store, tables: Tables) -> None:
+    gate = Gate(store.table)
+    setattr(store, "table", gate)  # noqa: B010
+    await gate.stand(asyncio.create_task(tables.opened("board", 0)))
+    closing = asyncio.create_task(tables.close("board", 0))
+    await asyncio.sleep(0.05)
+    gate.open.set()
+    await closing
+    assert store.opened[0].closed
+    assert tables.partitions("board") == []

@@ -81,7 +81,7 @@ async def restored(
 
     monkeypatch.setattr(tables, "_kept", kept)
     monkeypatch.setattr(module, "wall", lambda: NOW)
-    await tables._catch_up(changelog, table, PLACE)
+    await tables._catch_up(changelog, "board", table, PLACE)
     assert table.offset == end
     return dict(table.scan(b"a", b"\xff")), changelog
 
@@ -142,7 +142,7 @@ async def test_a_table_that_is_cut_off_while_it_is_caught_up_is_in_step_since_no
     monkeypatch.setattr(module, "wall", lambda: NOW)
     monkeypatch.setattr(module, "read_range", cut_off)
     with pytest.raises(ConnectionError):
-        await tables._catch_up(Changelog({}, 40), table, PLACE)
+        await tables._catch_up(Changelog({}, 40), "board", table, PLACE)
     assert (table.offset, in_step_of(table)) == (13, noted)
 
 
@@ -179,6 +179,6 @@ async def test_a_record_that_no_engine_wrote_ends_no_restore(
         return DAY
 
     monkeypatch.setattr(tables, "_kept", kept)
-    await tables._catch_up(changelog, table, PLACE)
+    await tables._catch_up(changelog, "board", table, PLACE)
     assert dict(table.scan(b"\0", b"\xff")).keys() - {KEY} == {b"pb"}
     assert table.offset == 4
