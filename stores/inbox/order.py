@@ -1,7 +1,9 @@
 """In which order a stream's messages are taken in; for those that count, the sequencer decides."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import merge
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from stores.message import Message
@@ -52,10 +54,11 @@ class OrderResult:
 
 @dataclass(slots=True)
 class _State:
-    """What the sequencer reads of streams."""
+    """What the sequencer reads of streams. came: those that wait since just now, by sequence."""
 
-    at: Mapping[str, StreamPosition]
+    at: dict[str, StreamPosition]
     stored: Stored
+    came: dict[str, dict[int, Event]] = field(default_factory=dict)
 
     def progress(self, stream: str) -> int | Progress:
         at = self.at[stream]
@@ -63,30 +66,40 @@ class _State:
             return at.received
         return Progress(at.received, spilled=at.waiting, since=at.since, loaded=at.received)
 
-    def spilled(self, stream: str, first: int, last: int) -> Iterator[Event]:
-        for sequence, content in self.stored(stream, first, last):
-            yield Event(stream, sequence, None, None, Record("", 0, 0, None, content))
+    def spilled(self, stream: str, first: int, last: int) -> Iterable[Event]:
+        came = self.came.get(stream, {})
+        rows = (
+            Event(stream, sequence, None, None, Record("", 0, 0, None, content))
+            for sequence, content in self.stored(stream, first, last)
+        )
+        own = [came[sequence] for sequence in sorted(came) if first <= sequence <= last]
+        return merge(rows, own, key=attrgetter("sequence")) if own else rows
 
 
 def take_contiguous(
     messages: Iterable[Message], at: Mapping[str, StreamPosition], stored: Stored, now: int
 ) -> OrderResult:
     """Take in messages of one topic; at: how far each of their streams is, from 0 on."""
-    found = OrderResult()
-    events = [_event(message, now) for message in messages]
-    result = step(_CONTIGUOUS, _State(at, stored), Timers(), events)
-    new = {id(event): event for event in (*result.buffered, *result.ready)}
-    # What waited in the database already came with the content alone.
-    found.new = [e.content for e in new.values() if e.content is not None]
-    for stream, progress in result.changed.items():
-        last = last_of(progress)
-        if isinstance(progress, Progress) and progress.waiting:
-            found.changed[stream] = StreamPosition(0, last, progress.waiting, progress.since)
-        else:
-            found.changed[stream] = StreamPosition(0, last)
-    found.ready = {event.stream for event in result.ready}
-    found.duplicates = result.duplicates
-    found.conflicts = len(result.conflicts)
+    found, state = OrderResult(), _State(dict(at), stored)
+    new: dict[int, Event] = {}
+    events, unfinished = [_event(message, now) for message in messages], list[str]()
+    while events or unfinished:
+        # A step lets go of so many bytes at most, and nobody would go on with the rest later.
+        result = step(_CONTIGUOUS, state, Timers(), events, resume=unfinished)
+        # What waited in the database already came with the content alone.
+        new |= {id(e): e for e in (*result.buffered, *result.ready) if e.content is not None}
+        for stream, progress in result.changed.items():
+            last, waiting, since = last_of(progress), 0, 0
+            if isinstance(progress, Progress) and progress.waiting:
+                waiting, since = progress.waiting, progress.since
+            state.at[stream] = found.changed[stream] = StreamPosition(0, last, waiting, since)
+        for event in result.buffered:
+            state.came.setdefault(event.stream, {})[event.sequence] = event
+        found.ready.update(event.stream for event in result.ready)
+        found.duplicates += result.duplicates
+        found.conflicts += len(result.conflicts)
+        events, unfinished = [], result.unfinished
+    found.new = [event.content for event in new.values()]
     return found
 
 

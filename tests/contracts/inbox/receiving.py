@@ -45,6 +45,28 @@ class Receiving:
         assert gaps(inbox) == []
         assert counts(inbox).messages == 0
 
+    @pytest.mark.parametrize(("size", "last"), [(1 << 20, 40), (2, some(17_500))])
+    def test_all_that_waits_for_one_message_is_delivered_when_it_comes(
+        self, engine: Engine, size: int, last: int
+    ) -> None:
+        """Of more than 16 MiB, the rest stopped for ever, and with it a relay over HTTP."""
+        inbox, content = Inbox(engine), b"x" * size
+
+        def of(*sequences: int) -> list[Message]:
+            return [Message("orders", "a", n, "Placed", content) for n in sequences]
+
+        inbox.receive(of(*range(2, last)))
+        # One of those that come with it waits for nothing else, and one for another gap.
+        found = inbox.receive(of(last, last + 2, 1, 5))
+        assert (found.stored, found.duplicates, found.conflicts) == (3, 1, 0)
+        assert counts(inbox).behind_gaps == 1
+        assert [(gap.first, gap.last) for gap in gaps(inbox)] == [(last + 1, last + 1)]
+        assert inbox.receive(of(*range(1, 9), last)).duplicates == 9
+        inbox.receive(of(last + 1))
+        assert gaps(inbox) == []
+        assert inbox.receive(of(last + 3)).stored == 1
+        assert counts(inbox).behind_gaps == 0
+
     def test_a_message_that_waits_is_known_when_it_comes_again(self, engine: Engine) -> None:
         inbox = Inbox(engine)
         inbox.receive([message(3)])
