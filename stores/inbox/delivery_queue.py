@@ -77,7 +77,11 @@ class DeliveryQueue:
         if not ids:
             return None
         found = Delivery(ids)
-        rows, damaged = self._heads(connection, ids, limit)
+        # Who has waited longest comes first, whatever the others have: all get their turn.
+        rows, damaged = self._heads(connection, ids[:1], limit)
+        if len(ids) > 1 and len(rows) < limit:
+            more, others = self._heads(connection, ids[1:], limit - len(rows))
+            rows, damaged = rows + more, damaged | others
         for of, reason in damaged.items():
             values = {"due": None, "parked": shown(reason)}
             connection.execute(update(STREAMS).where(STREAMS.c.id == of).values(**values))
@@ -122,11 +126,12 @@ class DeliveryQueue:
         return connection.execute(found.limit(1)).first() is not None
 
     def _lock(self, connection: Connection, streams: int) -> tuple[list[int], Planning | None]:
-        """The ids of streams, and how PostgreSQL planned until now: the rest is by indices."""
+        """The ids of streams, who waits longest first, and how PostgreSQL planned until now: the
+        rest is by indices."""
         statement = _statements(connection.dialect.name).lock
         rows = connection.execute(statement, {"inbox": self.inbox, "streams": streams}).all()
         planning = (rows[0][1], rows[0][2]) if rows and len(rows[0]) > 1 else None
-        return sorted(row[0] for row in rows), planning
+        return [row[0] for row in rows], planning
 
     def _heads(
         self, connection: Connection, ids: Sequence[int], limit: int
@@ -158,7 +163,7 @@ class DeliveryQueue:
         """
         statements, ids = _statements(connection.dialect.name), {"ids": delivery.ids}
         connection.execute(statements.hold, ids).all()
-        connection.execute(statements.settle, ids)
+        connection.execute(statements.settle, {**ids, "taken": list(delivery.heads)})
 
     def failed(self, connection: Connection, delivery: Delivery, reason: str) -> None:
         """Note that the one message of a delivery failed; the delivery is rolled back by now."""
@@ -205,11 +210,11 @@ class _Statements(NamedTuple):
 
 @cache
 def _statements(dialect: str) -> _Statements:
-    def among(column: ColumnElement[int]) -> ColumnElement[bool]:
+    def among(column: ColumnElement[int], name: str = "ids") -> ColumnElement[bool]:
         if dialect == "postgresql":
             # An array, so that the statement is the same for any number.
-            return column == any_(cast(bindparam("ids"), ARRAY(BigInteger)))
-        return column.in_(bindparam("ids", expanding=True))
+            return column == any_(cast(bindparam(name), ARRAY(BigInteger)))
+        return column.in_(bindparam(name, expanding=True))
 
     columns = MESSAGES.c
     lock: Select[Any] = (
@@ -240,7 +245,13 @@ def _statements(dialect: str) -> _Statements:
         hold = hold.add_columns(literal_column(BY_INDEX))
     more = exists().where(columns.stream_id == STREAMS.c.id, _IN_ORDER)
     # What failed at another consumer meanwhile keeps its time.
-    due = case((~more, None), (STREAMS.c.due > Now(), STREAMS.c.due), else_=Now())
+    due = case(
+        (~more, None),
+        (STREAMS.c.due > Now(), STREAMS.c.due),
+        # Nor does who was not served lose its place.
+        (~among(STREAMS.c.id, "taken"), func.coalesce(STREAMS.c.due, Now())),
+        else_=Now(),
+    )
     settle = update(STREAMS).where(among(STREAMS.c.id), STREAMS.c.parked.is_(None))
     return _Statements(lock, heads, hold, settle.values(due=due))
 

@@ -40,6 +40,16 @@ class Delivering:
         assert consume(inbox) == ["a1", "a2"]
         assert done(engine) == ["a1", "a2"]
 
+    def test_a_stream_with_a_backlog_does_not_keep_others_from_batches(
+        self, engine: Engine
+    ) -> None:
+        make_table(engine)
+        inbox = Inbox(engine)
+        inbox.receive([message(n, "a") for n in range(1, 101)] + [message(1, "b"), message(1, "c")])
+        came = consume(inbox, batch=10)
+        assert max(came.index("b1"), came.index("c1")) < 50  # came in the end, when "a" was done
+        assert [each for each in came if each[0] == "a"] == [f"a{n}" for n in range(1, 101)]
+
     def test_a_crash_leaves_nothing_of_a_delivery(self, engine: Engine) -> None:
         make_table(engine)
         inbox = Inbox(engine)
