@@ -33,7 +33,7 @@ from stores.replay.message import kept_text
 from stores.replay.query import Query
 from stores.replay.replay_state import ReplayAction, ReplayState
 from stores.replay.replay_tables import readable
-from stores.replay.replays import ReplayRequest, Replays
+from stores.replay.replays import ReplayRequest, Replays, check_who
 from stores.replay.retention import Hole
 from topology.model.names import checked_topic
 
@@ -257,7 +257,12 @@ class Recoveries:
             id: of the request.
             actor: who closes it.
             reason: why.
+
+        Raises:
+            ReplayError: one of them is no text that can be kept; nothing is done then.
+            UnknownReplay: there is no such recovery.
         """
+        check_who(actor, reason)
         with self.engine.begin() as connection:
             begin_writing(connection)
             mine = update(RECOVERIES).where(RECOVERIES.c.id == id, RECOVERIES.c.closed.is_(None))

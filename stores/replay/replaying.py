@@ -160,7 +160,7 @@ class Replaying:
             run.done, run.position = known
         await self._moved(run)
         await self._check_targets(run.replay)
-        way = self._ways[run.replay.way]
+        way = self._way(run.replay)
         if self._rules is None and isinstance(way, Ruled):
             rules = await asyncio.to_thread(way.begin, self.id)
             await asyncio.to_thread(self._replays.keep_rules, self.id, rules)
@@ -175,6 +175,14 @@ class Replaying:
                 await self._idle(began + len(page.messages) / run.replay.rate - time.monotonic())
         if run.replay.state is ReplayState.RUNNING:
             await self._finish(run)
+
+    def _way(self, replay: Replay) -> Way:
+        if (way := self._ways.get(replay.way)) is None:
+            raise Stopped(
+                f"this server has no rules for the way {replay.way!r}: name [server] router in the "
+                "file of every server, and resume"
+            )
+        return way
 
     def _next(self, run: _Run) -> Page:
         """The next page of the set; it is known that all that is left of the set is there."""
@@ -209,7 +217,7 @@ class Replaying:
         await self._send(run, outputs, Place(done, last))
 
     def _outputs(self, replay: Replay, page: Page) -> list[_Output]:
-        way = self._ways[replay.way]
+        way = self._way(replay)
         return [
             _Output(each, message) for message in page.messages for each in way(replay, message)
         ]

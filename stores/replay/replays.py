@@ -78,7 +78,7 @@ class ReplayRequest:
             raise ReplayError(f"rate {self.rate}: from 0.001 to {FASTEST:,.0f} messages a second")
         if self.on_refused not in ("stop", "skip"):
             raise ReplayError(f"refused {self.on_refused!r}: say stop or skip")
-        _checked(self.actor, self.reason)
+        check_who(self.actor, self.reason)
 
 
 class Replays:
@@ -228,7 +228,7 @@ class Replays:
             UnknownReplay: there is none.
             WrongState: not in the state that it is in.
         """
-        _checked(actor, reason)
+        check_who(actor, reason)
         with self.engine.begin() as connection:
             begin_writing(connection)
             if check is not None:
@@ -307,7 +307,8 @@ _ENDED = [each.value for each in ReplayState if each.ended]
 _LONGEST = 200
 
 
-def _checked(actor: str, reason: str) -> None:
+def check_who(actor: str, reason: str) -> None:
+    """Raises ReplayError unless both are texts that can be kept."""
     for name, text, longest in (("actor", actor, _LONGEST), ("reason", reason, 2 * _LONGEST)):
         if not text.strip() or len(text) > longest or text != kept_text(text):
             raise ReplayError(f"{name}: write a text of at most {longest} characters")

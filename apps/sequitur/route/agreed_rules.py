@@ -5,6 +5,7 @@ So listeners register, and tables are reloaded, as where the router stays within
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,8 @@ logger = logging.getLogger("route")
 EXPIRY = 10.0
 """Seconds without a heartbeat after which a process is said to have left."""
 _LOOK = 0.1
+_AGAIN = 5.0
+"""Seconds until a topic that could not be made is tried again."""
 
 
 class AgreedRules:
@@ -41,6 +44,8 @@ class AgreedRules:
         self._route, self._kafka, self._within = route, dict(kafka), within
         self._process: RouterProcess | None = None
         self._lock, self._made = asyncio.Lock(), 0
+        self._failed: tuple[int, float] | None = None
+        """The version some of whose topics could not be made, and when."""
         self._error: Exception | None = None
 
     @property
@@ -118,6 +123,11 @@ class AgreedRules:
         """Those of endpoints, with as many partitions as their destinations have."""
         if rules.number == self._made:
             return
+        if self._failed is not None:
+            number, at = self._failed
+            if number == rules.number and time.monotonic() < at + _AGAIN:
+                return
+        self._failed = None
         for each in rules.registered:
             base = self._route.to[each.destination]
             if each.destination in self._within and each.name != each.destination:
@@ -130,4 +140,6 @@ class AgreedRules:
                     await create_topics(self._kafka, [topic], -1)
                 except (RuntimeError, KafkaError) as error:
                     logger.error("endpoint %s: %s", printable(each.name), printable(error))
-        self._made = rules.number
+                    self._failed = rules.number, time.monotonic()
+        if self._failed is None:
+            self._made = rules.number

@@ -16,6 +16,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.alerts.actions import Actions
 from sequitur.route.control import BEATS, LOG, Control, ControlLog, who
@@ -30,7 +31,7 @@ from topology.routing import Endpoint, Register, broadcast_of, encode_control
 logger = logging.getLogger("route")
 
 AGAIN = 2.0
-"""Seconds until it begins again where Kafka failed."""
+"""Seconds until it begins again where Kafka, or the database, failed."""
 KEPT = 90 * 86_400.0
 """Seconds for which it is known which actions of which broadcasts are done."""
 SHOWN = 64 << 10
@@ -85,6 +86,8 @@ class Listener:
         self._control, self._actions, self._engine = control, actions, engine
         self._ids = PublishedIds(engine, f"listener/{control.topic}/{endpoint.name}")
         self._ids.create()
+        self._unnoted: dict[str, bool] = {}
+        """What is carried out, and not yet noted → whether it is done."""
         self._seen = self._replaced = False
         self.counts: Counter[str] = Counter()
 
@@ -99,7 +102,7 @@ class Listener:
             while not stopped.is_set():
                 try:
                     await self._hear(stopped)
-                except (KafkaError, OSError) as error:
+                except (KafkaError, OSError, SQLAlchemyError) as error:
                     logger.warning("%s; trying again", printable(repr(error)))
                     await asyncio.sleep(AGAIN)
         finally:
@@ -149,12 +152,16 @@ class Listener:
             if name not in self._own.actions:
                 logger.error("%s: no action %s here", heard.subject, printable(name))
                 self.counts["unknown"] += 1
-            elif await asyncio.to_thread(self._ids.among, [once]):
+            elif await asyncio.to_thread(self._is_noted, once):
                 self.counts["repeated"] += 1
             else:
-                done = await self._actions.carry_out(name, heard)
+                if once not in self._unnoted:
+                    self._unnoted[once] = await self._actions.carry_out(name, heard)
                 await asyncio.to_thread(self._note, once)
-                self.counts["done" if done else "failed"] += 1
+                self.counts["done" if self._unnoted.pop(once) else "failed"] += 1
+
+    def _is_noted(self, once: str) -> bool:
+        return once not in self._unnoted and bool(self._ids.among([once]))
 
     def _note(self, once: str) -> None:
         with self._engine.begin() as connection:

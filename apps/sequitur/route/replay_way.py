@@ -47,6 +47,16 @@ class _Router(NamedTuple):
         own = map(self.topic_of, self.rules.registered)
         return sorted({*self.topics.values(), *own} - {""})
 
+    def leading_to(self, wanted: Collection[str]) -> list[str]:
+        """The sources of which something may come to one of these topics, as far as rules say."""
+        known, found = self.rules.formats.endpoints, list[str]()
+        for source, plan in self.rules.plans(self.rules.formats).items():
+            names = [name for users in plan.users.values() for name in users]
+            read = {self.topic_of(known.get(each) or Endpoint(each, each)) for each in names}
+            if not read.isdisjoint(wanted):
+                found.append(source)
+        return found
+
 
 class RouterWay:
     """Routes captured inbound messages, for replays; only their targets get anything.
@@ -68,21 +78,23 @@ class RouterWay:
     def of_sources(self, query: Query, captured: Collection[str], wanted: Iterable[str]) -> Query:
         """A query of the router's sources alone: of those that are captured, unless it names some.
 
+        Without names, all that lead to a topic that is wanted have to be captured.
+
         Args:
             query: as it was asked for.
             captured: the topics that are captured.
             wanted: the topics that are to be recovered.
 
         Raises:
-            ReplayError: it names another topic, the router writes nothing to one that is wanted, or
-                its file cannot be read.
+            ReplayError: it names another topic, the router writes nothing to one that is wanted, a
+                source of these is not captured, or its file cannot be read.
             KafkaError: who is registered cannot be read.
         """
         try:
             router = self._now()
         except (DeclarationError, OSError) as error:
             raise ReplayError(f"the router's rules: {error}; mend them") from None
-        sources, written = router.rules.sources, router.written()
+        sources, written, wanted = router.rules.sources, router.written(), [*wanted]
         if strange := [each for each in query.topics if each not in sources]:
             known = ", ".join(sources)
             raise ReplayError(f"topic {strange[0]!r} is no source of the router; it has: {known}")
@@ -92,6 +104,12 @@ class RouterWay:
         found = query.topics or tuple(each for each in sources if each in captured)
         if not found:
             raise ReplayError(f"none of the router's sources is captured: {', '.join(sources)}")
+        leading = () if query.topics else router.leading_to(wanted)
+        if missing := [each for each in leading if each not in captured]:
+            raise ReplayError(
+                f"the router's source {missing[0]!r} leads to what is wanted, and is not captured: "
+                "capture it, or name the sources to recover in the query"
+            )
         return replace(query, topics=found)
 
     def begin(self, replay: str) -> str:

@@ -69,6 +69,16 @@ class RecoveriesContract:
         assert recoveries.replays.get(made.id).state is ReplayState.CANCELLED
         assert recoveries.replays.running() == []
 
+    def test_nobody_closes_one_without_a_name_and_a_reason(self, recoveries: Recoveries) -> None:
+        recoveries.replays.log.append("moves", messages(3, metadata={}), {0: 1})
+        made = recoveries.request(RecoveryRequest(("moves",), Query(), *WHO), ENDS)
+        recoveries.begin(made)
+        for who in (("ann", " "), ("ann", "\0"), ("", "why")):
+            with pytest.raises(ReplayError, match="write a text"):
+                recoveries.close(made.id, *who)
+            assert recoveries.get(made.id).closed is None
+        assert recoveries.replays.running() == [made.id]
+
     def test_what_went_before_anything_was_captured_is_gone(self, recoveries: Recoveries) -> None:
         recoveries.replays.log.append("moves", (), {0: 2}, lost={0: (0, 2)})
         made = recoveries.request(RecoveryRequest(("moves",), Query(), *WHO), ENDS)

@@ -254,6 +254,23 @@ async def test_the_rules_of_a_run_are_those_of_its_beginning_and_others_are_reco
     assert said == ["one", "two"]
 
 
+async def test_a_server_without_rules_pauses_what_needs_them_and_says_what_to_do(
+    replays: Replays,
+) -> None:
+    id, broker = started(replays, asked(way="router")), Broker()
+    await run(replays, id, broker)
+    found = replays.get(id)
+    assert (found.state, broker.got) == (ReplayState.PAUSED, [])
+    assert found.why == (
+        "this server has no rules for the way 'router': name [server] router in the file of every "
+        "server, and resume"
+    )
+    replays.act(id, ReplayAction.RESUME, *WHO)
+    work = Replaying(replays, id, broker, {"router": Rules()})
+    await asyncio.wait_for(work.run(), 120)
+    assert (replays.get(id).state, len(broker.got)) == (ReplayState.DONE, 20)
+
+
 class Killed(Exception):
     pass
 

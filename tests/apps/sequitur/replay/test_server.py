@@ -561,6 +561,29 @@ async def test_through_the_router_the_requester_alone_gets_what_the_rules_of_now
         assert error == "topic 'moves' is no source of the router; it has: in"
 
 
+async def test_through_the_router_a_source_that_is_wanted_and_not_captured_is_refused(
+    log: ReplayLog, tmp_path: Path
+) -> None:
+    path, screen = tmp_path / "router.toml", Endpoint("screen", "board")
+    other = '[source.other]\nrules = ["rest"]\n[rule.rest]\nto = ["moves"]\n'
+    late = '[source.late]\nmodule = "m"\nrules = ["both"]\n'
+    path.write_text(f"{ROUTES}{other}")
+    log.append("in", [CapturedMessage("in", 0, 0, b'{"to": "both"}', site="ewr")], {0: 99})
+    async with serving(log, router=RouterWay(path, lambda _: [screen])) as server:
+        call, asked = server.client.call, {"way": "router", "rules": "now", **WHO}
+        for topic in ("gates", "gates.screen"):  # where what is not captured does not lead
+            await call("recover", {"topics": [topic], **asked})
+        path.write_text(f"{ROUTES}{other}{late}")
+        for topic, source in (("gates", "late"), ("gates.screen", "late"), ("moves", "other")):
+            error = (await call("recover", {"topics": [topic], **asked}, status=400))["error"]
+            assert error == (
+                f"the router's source {source!r} leads to what is wanted, and is not captured: "
+                "capture it, or name the sources to recover in the query"
+            )
+        named = {"topics": ["gates"], "query": {"topics": ["in"]}, **asked}
+        assert (await call("recover", named))["query"]["topics"] == ["in"]
+
+
 async def test_through_the_router_a_registered_endpoint_gets_what_it_gets_live(
     log: ReplayLog, tmp_path: Path
 ) -> None:

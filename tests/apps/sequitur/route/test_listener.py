@@ -1,13 +1,14 @@
 """A listener carries out what it registered, once, and nothing that a message brings."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
+from sqlalchemy.exc import OperationalError
 
 from sequitur.alerts.actions import Actions
 from sequitur.route import listener
@@ -15,6 +16,7 @@ from sequitur.route.control import LOG, Control
 from sequitur.route.listen_command import read_listener
 from sequitur.route.listener import Listener
 from stores.db.engines import open_engine
+from stores.segments import PublishedIds
 from topology import DeclarationError, Record
 from topology.model.ending import end_tasks
 from topology.routing import ACTION, BROADCAST, Left, encode_control
@@ -43,15 +45,21 @@ RULES = ("sequitur-rules", b"1")
 SENT = [RULES, (BROADCAST, b"a/b/in/0/1"), (ACTION, b"mark")]
 
 
-async def test_an_action_runs_once_for_a_broadcast_also_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the action was told, each time that it ran."""
     (tmp_path / "marks.py").write_text("import builtins\ndef mark(told):\n    SEEN.append(told)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    seen: list[Any] = []
+    told: list[Any] = []
     import marks  # type: ignore[import-not-found]
 
-    monkeypatch.setattr(marks, "SEEN", seen, raising=False)
+    monkeypatch.setattr(marks, "SEEN", told, raising=False)
+    return told
+
+
+async def test_an_action_runs_once_for_a_broadcast_also_after_a_restart(
+    tmp_path: Path, seen: list[Any]
+) -> None:
     for _ in range(2):
         listener = made(tmp_path)
         await listener._take(record(SENT))
@@ -61,6 +69,50 @@ async def test_an_action_runs_once_for_a_broadcast_also_after_a_restart(
     assert listener.counts == {"repeated": 1, "unknown": 1}
     (told,) = seen
     assert (told["broadcast"], told["value"], told["offset"]) == ("a/b/in/0/1", "content", 7)
+
+
+class OneBroadcast:
+    """A consumer that reads a broadcast, whatever others have read before it, and commits."""
+
+    def __init__(self, committed: Callable[[], None]) -> None:
+        self.committed, self.left = committed, [record(SENT)]
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def getmany(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+        found, self.left = self.left, []
+        return {TopicPartition("t", 0): found} if found else {}
+
+    async def commit(self) -> None:
+        self.committed()
+
+
+@pytest.mark.parametrize("step", ["among", "note"])
+async def test_a_database_that_is_away_is_waited_for_and_the_action_runs_once(
+    step: str, tmp_path: Path, seen: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped, done, left = asyncio.Event(), getattr(PublishedIds, step), [1]
+
+    def away_once(*given: Any) -> Any:
+        if left:
+            left.pop()
+            raise OperationalError("SELECT", {}, Exception("database is locked"))
+        return done(*given)
+
+    async def silent(_: asyncio.Event) -> None:
+        """It says to nobody that it lives."""
+
+    made_one = made(tmp_path)
+    monkeypatch.setattr(PublishedIds, step, away_once)
+    monkeypatch.setattr(made_one, "_live_again", silent)
+    monkeypatch.setattr(listener, "AGAIN", 0.0)
+    monkeypatch.setattr(listener, "AIOKafkaConsumer", lambda *_, **__: OneBroadcast(stopped.set))
+    await asyncio.wait_for(made_one.run(stopped), 60)
+    assert (len(seen), left, made_one.counts) == (1, [], {"done": 1})
+    assert made_one._ids.among(["a/b/in/0/1 mark"])
+    assert not made_one._unnoted
 
 
 @pytest.mark.parametrize(

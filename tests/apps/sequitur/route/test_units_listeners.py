@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import orjson
 import pytest
+from aiokafka.errors import KafkaError
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
@@ -25,6 +26,7 @@ from soak.check import read
 from stores.segments import InboundMessage, SegmentError
 from tests.conftest import BrokerAddress, make_topics
 from topology.declaration.route import Route
+from topology.faust.kafka.topics import Topic
 from topology.model.errors import DeclarationError
 from topology.routing import Agreement, Endpoint, Listening, RuleSet, broadcast_of
 
@@ -185,6 +187,43 @@ async def test_who_takes_a_source_over_routes_by_no_version_before_that_of_the_o
     assert FakeProcess.made[-1].running
     await units.routing.stop()
     assert not FakeProcess.made[-1].running
+
+
+class Registered(FakeProcess):
+    """One where a listener has registered."""
+
+    made: ClassVar[list[FakeProcess]] = []
+
+    def rules_for(self, topic: str, version: int) -> RuleSet:
+        return self.route.rules.with_endpoints(2, [Endpoint("ear", "left")])
+
+
+async def test_an_endpoint_s_topic_that_could_not_be_made_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = list[int]()
+
+    async def create(_: object, topics: list[Topic], __: int) -> None:
+        if topics[0].name == "shop.left.ear":
+            tried.append(topics[0].partitions)
+            if len(tried) == 1:
+                raise KafkaError("the controller is away")
+
+    async def three(*_: object) -> int:
+        return 3
+
+    monkeypatch.setattr(agreed_rules, "RouterProcess", Registered)
+    monkeypatch.setattr(agreed_rules, "create_topics", create)
+    monkeypatch.setattr(agreed_rules, "partition_count", three)
+    routing = load_units(written(tmp_path)).routing
+    for _ in range(2):
+        await routing.prepare("lines", False)
+    assert tried == [3], "not before a pause"
+    monkeypatch.setattr(agreed_rules, "_AGAIN", 0.0)
+    for _ in range(2):
+        await routing.prepare("lines", False)
+    assert tried == [3, 3], "it is there now"
+    await routing.stop()
 
 
 @dataclass
