@@ -18,6 +18,6 @@ def begin_writing(connection: Connection) -> None:
     Else a transaction that has read could not go on to write where another one wrote since.
     """
     if connection.dialect.name == "sqlite":
-        driver: Any = connection.connection.dbapi_connection
+        driver: Any = connection.connection.driver_connection  # of asyncio too
         if not driver.in_transaction:
             connection.exec_driver_sql("BEGIN IMMEDIATE")

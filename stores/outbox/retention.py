@@ -38,7 +38,7 @@ INSERT INTO {kept} ({columns}, at) SELECT {columns}, :now FROM {messages}
 WHERE id IN ({ids}) ON CONFLICT (id) DO NOTHING"""
 _EXPIRE = """\
 DELETE FROM {kept} WHERE id IN (
-  SELECT id FROM {kept} WHERE at < :before ORDER BY id LIMIT :many)"""
+  SELECT id FROM {kept} WHERE at < :before ORDER BY at LIMIT :many)"""
 _CLAMP = "UPDATE {kept} SET at = :now WHERE at > :now"
 _READ = """\
 SELECT {columns} FROM {kept} WHERE topic = :topic AND stream = :stream
@@ -135,5 +135,6 @@ def _table(log: MessageLog) -> Table:
         Column("captured_at", Float(53), nullable=False),
         Column("at", BigInteger, nullable=False),
         Index(quoted_name(f"{log.name}_kept_of_stream", quote=True), "topic", "stream", "sequence"),
+        Index(quoted_name(f"{log.name}_kept_at", quote=True), "at"),
         schema=log.schema and quoted_name(log.schema, quote=True),
     )

@@ -32,7 +32,8 @@ from sqlalchemy import (
 from sqlalchemy.sql.elements import quoted_name
 from sqlalchemy.types import UserDefinedType
 
-from stores.db.advisory_locks import AdvisoryLock
+from stores.db.advisory_locks import AdvisoryLock, lock_until_commit
+from stores.db.dialect import begin_writing
 from stores.db.missing_tables import create_missing
 from stores.outbox.message import MessageLogError
 
@@ -126,17 +127,33 @@ class MessageTables:
 
     def create(self, connection: Connection) -> None:
         """Make what is missing, in the caller's transaction. Raises MessageLogError."""
-        made = inspect(connection).has_table(str(self.layout.name), self.schema)
-        if made:
-            self._check_layout(connection)
-        if self.layout.name in create_missing(connection, self._metadata, AdvisoryLock.MESSAGE_LOG):
+        if not self._is_complete(connection):
+            # Before any table: outside of a transaction SQLite commits each of them by itself.
+            begin_writing(connection)
+            lock_until_commit(connection, AdvisoryLock.MESSAGE_LOG)
+        has_layout = self._has_layout(connection)
+        create_missing(connection, self._metadata, AdvisoryLock.MESSAGE_LOG)
+        if not has_layout:
             line = select(literal(LAYOUT)).where(~exists(select(self.layout)))
             connection.execute(insert(self.layout).from_select(["version"], line))
+            self._has_layout(connection)
 
-    def _check_layout(self, connection: Connection) -> None:
+    def _is_complete(self, connection: Connection) -> bool:
+        """Whether all tables are there, and the layout's line. Raises MessageLogError."""
+        if not self._has_layout(connection):
+            return False
+        found = inspect(connection)
+        tables = self._metadata.sorted_tables
+        return all(found.has_table(table.name, table.schema) for table in tables)
+
+    def _has_layout(self, connection: Connection) -> bool:
+        """Whether its line is there. Raises MessageLogError if it is another version's."""
+        if not inspect(connection).has_table(str(self.layout.name), self.schema):
+            return False
         found = connection.execute(select(self.layout.c.version)).scalar()
-        if found != LAYOUT:
+        if found not in (None, LAYOUT):
             raise MessageLogError(
                 f"message log {self.name!r}: its tables have layout {found}, this version works "
                 f"with {LAYOUT}; use the version that made them, or another name for a new log"
             )
+        return found is not None

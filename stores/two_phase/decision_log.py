@@ -32,7 +32,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import OperationalError
 
-from stores.db.advisory_locks import AdvisoryLock
+from stores.db.advisory_locks import AdvisoryLock, lock_until_commit
+from stores.db.dialect import begin_writing
 from stores.db.missing_tables import create_missing
 
 LAYOUT = 1
@@ -117,21 +118,38 @@ class DecisionLog:
             self.id = self._open(connection, create)
 
     def _open(self, connection: Connection, create: bool) -> str:
-        if not create and not inspect(connection).has_table(LOG.name):
+        id = self._find_id(connection)
+        if id is None and not create:
             raise TwoPhaseError(
                 f"two-phase commit: {self.engine.url!r} holds no decisions; name the database that "
                 "producers give their Coordinator as the one that decides"
             )
-        if LOG.name in create_missing(connection, _METADATA, AdvisoryLock.TWO_PHASE):
+        if id is None or not inspect(connection).has_table(DECISIONS.name):
+            # Before any table: outside of a transaction SQLite commits each of them by itself.
+            begin_writing(connection)
+            lock_until_commit(connection, AdvisoryLock.TWO_PHASE)
+            self._find_id(connection)  # another layout's may have come meanwhile
+        create_missing(connection, _METADATA, AdvisoryLock.TWO_PHASE)
+        if id is None:
             line = select(literal(LAYOUT), literal(uuid4().hex)).where(~exists(select(LOG)))
             connection.execute(LOG.insert().from_select(["layout", "id"], line))
-        layout, id = connection.execute(select(LOG.c.layout, LOG.c.id)).one()
-        if layout != LAYOUT:
+            id = self._find_id(connection)
+            assert id is not None
+        return id
+
+    def _find_id(self, connection: Connection) -> str | None:
+        """The id of this log, if it has one. Raises TwoPhaseError if its layout is another."""
+        if not inspect(connection).has_table(LOG.name):
+            return None
+        found = connection.execute(select(LOG.c.layout, LOG.c.id)).one_or_none()
+        if found is None:
+            return None
+        if found.layout != LAYOUT:
             raise TwoPhaseError(
-                f"two-phase commit: the decisions in {self.engine.url!r} have layout {layout}, "
-                f"this version works with {LAYOUT}; use the version that made them"
+                f"two-phase commit: the decisions in {self.engine.url!r} have layout "
+                f"{found.layout}, this version works with {LAYOUT}; use the version that made them"
             )
-        return str(id)
+        return str(found.id)
 
     def connect(self) -> Connection:
         """A connection on which a decision outlives a loss of power."""

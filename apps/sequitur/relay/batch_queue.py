@@ -1,7 +1,8 @@
 """What one task hands to another, which takes all that came together meanwhile."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -27,9 +28,16 @@ class BatchQueue(Generic[T]):
             self._things += things
             self.there.set()
 
-    def take(self) -> list[T]:
-        """All that is there."""
-        found, self._things = self._things, []
-        self.there.clear()
+    def take(self, room: int | None = None, size: Callable[[T], int] = lambda _: 1) -> list[T]:
+        """All that is there, or of it the first ones, of no more than `room` in `size`."""
+        many = len(self._things) if room is None else fitting(map(size, self._things), room)
+        found, self._things = self._things[:many], self._things[many:]
+        if not self._things:
+            self.there.clear()
         self._taken.set()
         return found
+
+
+def fitting(sizes: Iterable[int], room: int) -> int:
+    """How many of the first have room together; one at least."""
+    return max(1, sum(total <= room for total in accumulate(sizes)))

@@ -76,19 +76,24 @@ class Outstanding:
             self._wake(key, now + min(self._wait * 2.0 ** min(times - 1, 60), self._most))
         self._bound()
 
-    def take(self, now: float, limit: int) -> list[Message]:
+    def take(self, now: float, limit: int, room: int = ROOM_BYTES) -> list[Message]:
         """Messages to send again: of each stream that is due the first ones, in order.
+
+        No more than `limit`, with `room` bytes of contents, but one at least.
 
         They are no longer here: they are acknowledged, or refused once more. What of their stream
         is beyond the limit is due at once.
         """
         found: list[Message] = []
-        while self.next <= now and len(found) < limit:
+        while self.next <= now and len(found) < limit and room > 0:
             key = heapq.heappop(self._timers)[2]
             del self._due[key]
             held = self._held[key]
             probe = key[1] is None and key not in self._tried
             for id in sorted(held)[: 1 if probe else limit - len(found)]:
+                room -= len(held[id].content)
+                if room < 0 and found:
+                    break
                 found.append(self._pop(held, id))
             if held:
                 self._wake(key, now)

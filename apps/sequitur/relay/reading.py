@@ -23,7 +23,8 @@ from stores.outbox.message import START, Page, Position
 from stores.outbox.notifier import Notifier
 
 PAGE_BYTES = 16 << 20
-"""Content that a page should have at most, as far as the one before tells."""
+"""Content that a page should have at most, as far as the one before tells; no more of it is sent at
+a time."""
 _BY_INDEX = text(
     "SELECT set_config(name, 'off', false) "
     "FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan']) AS name"

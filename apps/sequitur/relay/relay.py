@@ -16,10 +16,11 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from sequitur.relay.answers import Answering
+from sequitur.relay.batch_queue import fitting
 from sequitur.relay.leadership import LeadershipTerm, RelayConfig, RelayCounts
 from sequitur.relay.link import Answer, Link, MissingRange, SendResult, Superseded, Unavailable
 from sequitur.relay.rate_limit import RateLimit
-from sequitur.relay.reading import LogUnavailable, Reader, read_again
+from sequitur.relay.reading import PAGE_BYTES, LogUnavailable, Reader, read_again
 from sequitur.relay.refusals import Refusals, divided
 from sequitur.relay.retry import RetryUntilAvailable
 from stores.locks.lease import Lease, LeaseLost
@@ -66,7 +67,7 @@ class Relay:
         self.term: LeadershipTerm | None = None
         """Its turn, while it leads."""
         self.unavailable: str | None = None
-        """Why the receiver takes nothing, since it was last tried."""
+        """Why the receiver takes nothing, until it acknowledges a batch or the turn ends."""
         self.took: Callable[[float], None] = lambda seconds: None
         """Is told of the time of each batch."""
         self._identity = lease.name
@@ -104,7 +105,7 @@ class Relay:
                 await self._lead(LeadershipTerm(epoch))
             finally:
                 self.leading.clear()
-                self.term = None
+                self.term = self.unavailable = None
                 with suppress(SQLAlchemyError):
                     await asyncio.shield(asyncio.to_thread(self._lease.release, epoch))
 
@@ -139,7 +140,6 @@ class Relay:
         while True:
             try:
                 await self._link.open(self._identity)
-                self.unavailable = None
                 break
             except (Unavailable, Superseded) as error:
                 self.unavailable = str(error)
@@ -172,12 +172,14 @@ class Relay:
             messages = await self._due(term, now)
             again = len(messages)
             if not messages and term.again:
-                messages, term.again = term.again, []
+                many = fitting(map(_size, term.again), PAGE_BYTES)
+                messages, term.again = term.again[:many], term.again[many:]
                 again = len(messages)
             if not messages and term.read:
-                messages = term.outstanding.admit(term.read.take())
+                messages = term.outstanding.admit(term.read.take(PAGE_BYTES, _size))
             if not messages and not term.answers and now - asked < self._config.ask:
-                await self._wait(term)
+                if not term.read:
+                    await self._wait(term)
                 continue
             if not messages:
                 asked = now
@@ -199,7 +201,7 @@ class Relay:
 
     async def _due(self, term: LeadershipTerm, now: float) -> list[Message]:
         """What is to be sent again, as the log has it now: a row may be repaired, or void."""
-        held = term.outstanding.take(now, self._config.page)
+        held = term.outstanding.take(now, self._config.page, PAGE_BYTES)
         if not held:
             return []
         ids = [message.id for message in held]
@@ -231,6 +233,7 @@ class Relay:
             try:
                 began = time.monotonic()
                 sent = await self._link.send(messages, answers)
+                self.unavailable = None
                 self.took(time.monotonic() - began)
                 sent.refused = [*refused, *sent.refused]
                 sent.reason = reason or sent.reason
@@ -304,3 +307,7 @@ class Relay:
             if self._kept is not None:
                 self._kept.keep(connection, ids)
             return self._log.delete(connection, ids)
+
+
+def _size(message: Message) -> int:
+    return len(message.content)

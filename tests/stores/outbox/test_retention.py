@@ -80,3 +80,17 @@ def test_no_more_is_read_than_there_is_room_for(engine: Engine) -> None:
 
         assert [read(room) for room in (1, 100, 101, 250, 500, 10_000)] == [1, 1, 1, 2, 5, 5]
         assert kept.read(connection, "orders", "b", 1, 5) == []
+
+
+def test_what_expires_is_found_by_an_index_that_an_earlier_versions_table_gets(
+    engine: Engine,
+) -> None:
+    kept = RetentionStore(engine, MessageLog(), 600)
+    keep(engine, kept, [b"1", b"2"])
+    with engine.begin() as connection:
+        connection.execute(text("DROP INDEX IF EXISTS sequitur_kept_at"))
+        kept.make(connection)
+        explained = text(f"EXPLAIN QUERY PLAN {kept._sql['expire'].text}")
+        plan = [row[3] for row in connection.execute(explained, {"before": 1, "many": 1})]
+    assert any("USING INDEX sequitur_kept_at (at<?)" in step for step in plan), plan
+    assert not any(step.startswith("SCAN") or "TEMP B-TREE" in step for step in plan), plan

@@ -17,6 +17,21 @@ async def test_all_that_gathered_is_taken_in_its_order() -> None:
     assert batch_queue.take() == []
 
 
+async def test_of_what_is_there_as_much_is_taken_as_there_is_room_for_but_one_at_least() -> None:
+    batch_queue = BatchQueue[int]()
+    await batch_queue.put([1, 2, 9, 3, 4], limit=5)
+    more = asyncio.create_task(batch_queue.put([5], limit=5))
+    taken = []
+    while batch_queue:
+        assert batch_queue.there.is_set()
+        taken.append(batch_queue.take(7, lambda thing: thing))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert taken == [[1, 2], [9], [3, 4], [5]]
+    assert not batch_queue.there.is_set()
+    assert more.done()
+
+
 async def test_what_is_beyond_the_limit_waits_until_the_rest_was_taken() -> None:
     batch_queue = BatchQueue[int]()
     await batch_queue.put([1, 2], limit=3)

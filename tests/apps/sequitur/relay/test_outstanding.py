@@ -54,6 +54,21 @@ def test_no_more_is_taken_at_a_time_than_so_many() -> None:
     assert ids(held.take(1, 10)) == [3, 4, 5, 9]
 
 
+def test_no_more_bytes_are_taken_at_a_time_than_there_is_room_for_but_one_at_least() -> None:
+    held = Outstanding(wait=1)
+    held.refuse([message(1), message(2), message(3, "b"), message(4, "b")], now=0)
+    taken = []
+    for room in (4, 10, 14):
+        taken.append(held.take(1, 10, room))
+        held.settle(taken[-1])
+    assert [len(each) for each in taken] == [1, 2, 1]
+    for stream in ("a", "b"):
+        found = ids([each for some in taken for each in some if each.stream == stream])
+        assert found == sorted(found)
+        assert len(found) == 2
+    assert (len(held), held.bytes, held.take(99, 10)) == (0, 0, [])
+
+
 def test_what_is_refused_of_a_part_is_in_front_of_the_rest() -> None:
     held = Outstanding(wait=1)
     held.refuse([message(n) for n in range(1, 6)], now=0)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +26,7 @@ from sequitur.relay.kafka_refused import settled
 from sequitur.relay.leadership import RelayConfig
 from sequitur.relay.link import Answer, MissingRange, SendResult, Superseded, Unavailable
 from sequitur.relay.outstanding import Outstanding
+from sequitur.relay.reading import PAGE_BYTES
 from sequitur.relay.relay import Relay
 from stores.locks.lease import Lease
 from stores.message import Message
@@ -281,6 +283,54 @@ async def test_a_receiver_that_is_away_is_told_of_now_and_then(
     assert caplog.text.count("the inbox is away; it is sent again") == 1
 
 
+class Recording(Refusing):
+    """A link that says how many bytes of contents each batch had; it keeps no contents."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes: list[int] = []
+
+    async def send(self, messages: Sequence[Message], answers: Sequence[Answer] = ()) -> SendResult:
+        self.bytes.append(sum(len(each.content) for each in messages))
+        sent = await super().send(messages, answers)
+        self.taken = [replace(each, content=b"") for each in self.taken]
+        return sent
+
+
+async def test_large_messages_behind_small_ones_are_sent_a_few_at_a_time(engine: Engine) -> None:
+    """By the size of the small ones all of them were one page, and one transaction of Kafka."""
+    contents = [b"1"] * 2_200 + [b"2" * 500_000] * 200
+    with engine.begin() as connection:
+        drafts = [Draft("orders", "a", None, each) for each in contents]
+        Outbox(MessageLog()).capture_many(connection, drafts)
+    link = Recording()
+    relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"))
+    async with running(relay):
+        await until(lambda: relay.moved.deleted == 2_400)
+    assert max(link.bytes) <= PAGE_BYTES + 1_000_000
+    assert [each.sequence for each in link.taken] == list(range(1, 2_401))
+
+
+async def test_a_part_of_a_page_that_waits_as_a_whole_does_not_hold_back_the_next(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits behind what was refused of the part before; nobody wakes who sends for the rest."""
+    monkeypatch.setattr("sequitur.relay.relay.PAGE_BYTES", 4)
+    monkeypatch.setattr(Outstanding.__init__, "__defaults__", (600, 600, 1_000, 1 << 20))
+    append(engine, "orders", [1] * 20, "a")
+    append(engine, "orders", [1] * 20, "b")
+    link = Recording()
+    link.streams = {"a"}
+    config = RelayConfig(ask=600, poll=0.02)
+    relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"), config=config)
+    async with running(relay):
+        await until(lambda: relay.moved.deleted == 20, 30)
+        assert relay.term is not None
+        assert len(relay.term.outstanding) == 20
+    assert max(link.bytes) <= 4
+    assert [(each.stream, each.sequence) for each in link.taken] == [("b", n) for n in range(1, 21)]
+
+
 async def test_a_damaged_row_holds_back_its_stream_alone(engine: Engine) -> None:
     append(engine, "orders", range(5))
     with engine.begin() as connection:
@@ -365,14 +415,15 @@ def test_whatever_is_refused_when_each_stream_comes_in_order_and_nothing_is_lost
     places = st.tuples(st.sampled_from("TU"), st.sampled_from("ab"))
     log = dict(enumerate(data.draw(st.lists(places, max_size=40)), 1))
     limit = data.draw(st.integers(1, 5))
-    room = data.draw(st.integers(1, 8))
+    room, at_a_time = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 5))
     taken: list[tuple[tuple[str, str], int]] = []
     held, position, now, steps = Outstanding(room=room), 0, 0.0, 0
     while log:
         steps += 1
         good = steps > 25  # from here on all is taken
         assert steps < 2000, "it does not come to an end"
-        messages = held.take(now, limit)
+        messages = held.take(now, limit, at_a_time)
+        assert len(messages) <= at_a_time, "each has a byte"
         if not messages:
             page = [n for n in sorted(log) if n > position][:limit]
             position = max([position, *page])
