@@ -185,6 +185,9 @@ class Run:
             return True
         if progress.suspended or event.kind not in ordering.opens:
             return False
+        ring = progress.ring or ordering.ring()
+        if progress.waiting and self.waiting(progress, ring, event) is not None:
+            return False  # A copy of what waits begins nothing, whatever it says.
         self.begin_with(event, progress)
         return True
 

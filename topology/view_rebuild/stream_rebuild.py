@@ -339,11 +339,13 @@ class _StreamRebuild:
         progress.sent = (*progress.sent, *(each for each in fails if each not in new))
         for event in healed:
             log_healed(self.task.view, event, self.own)
+        # They were given up one by one, but for those below the event that the stream began with.
+        given_up = sum(not any(low <= n <= high for low, high in progress.below) for n in new)
         for sequence in new:
             progress.strike_skipped(sequence, self.task.state.ordering.step)
-        if self.task.state.ordering.counts and self.task.state.ordering.open_after is None:
-            # They were given up one by one, and are in their place now.
-            counts.skipped -= len(new)
+        if self.task.state.ordering.counts:
+            # They are in their place now. What rows of before do not tell is not below zero.
+            counts.skipped -= min(given_up, counts.skipped)
 
     def _hand_over(self, outputs: list[Out]) -> None:
         own, unit = self.own, self.unit

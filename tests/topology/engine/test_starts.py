@@ -258,6 +258,33 @@ def test_a_chain_joined_midway_begins_with_the_lowest_that_came() -> None:
     assert (counts.late, counts.skipped, counts.waiting) == (1, 0, 1)
 
 
+@pytest.mark.parametrize("buffer", [64, 1])
+@pytest.mark.parametrize("chain", [False, True])
+def test_a_copy_of_what_waits_opens_no_stream(chain: bool, buffer: int) -> None:
+    """It stood still then, though its next event was there."""
+    handled: list[int] = []
+    policies: dict[str, Any] = {"start": opened_by("Opened"), "buffer": buffer}
+
+    def pipe(number: int, kind: str) -> None:
+        if chain:
+            of = {"id": "a", "rev": number, "before": number - 1, "kind": kind}
+            driver.pipe("docs", of)
+        else:
+            driver.pipe("orders", order(number, kind=kind))
+
+    if chain:
+        driver = linked_driver(handled, **policies)
+    else:
+        driver = driver_of(lambda event: handled.append(event.sequence), **policies)
+    for number, kind in ((13, "Changed"), (13, "Opened"), (14, "Changed")):
+        pipe(number, kind)
+    assert (handled, driver.waiting("board", "a")) == ([], [13, 14])
+    counts = driver.counts("board")
+    assert (counts.duplicate, counts.conflicts) == (1, 1)
+    pipe(12, "Opened")
+    assert (handled, driver.waiting("board", "a")) == ([12, 13, 14], [])
+
+
 def test_where_a_stream_has_begun_its_gap_has_the_time_of_gaps_not_of_beginnings() -> None:
     handled: list[int] = []
     driver = driver_of(

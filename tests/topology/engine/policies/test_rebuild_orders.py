@@ -86,6 +86,20 @@ def test_of_a_stream_that_began_with_the_earliest_seen() -> None:
     assert driver.state("board", "a") == {"seen": [6, 7, 8]}
 
 
+def test_what_it_gave_up_since_is_skipped_no_more_once_it_is_rebuilt() -> None:
+    driver = driver_of(start=earliest_seen(after=5), gap=skip(after=10), late=rebuild_stream())
+    for n, later in ((5, 0), (6, 6), (8, 11)):
+        driver.pipe("orders", {"id": "a", "n": n})
+        driver.advance(later)
+    assert driver.counts("board").skipped == 1
+    driver.pipe("orders", {"id": "a", "n": 7})
+    counts = driver.counts("board")
+    assert (counts.processed, counts.late, counts.skipped, counts.rebuilt) == (4, 0, 0, 1)
+    driver.pipe("orders", {"id": "a", "n": 4})  # which was before its beginning, and never counted
+    counts = driver.counts("board")
+    assert (counts.processed, counts.skipped, counts.rebuilt) == (5, 0, 2)
+
+
 def test_of_a_view_that_is_halted_when_it_is_resumed() -> None:
     driver = driver_of(gap=skip(after=5), late=rebuild_stream())
     for n in (1, 3):
