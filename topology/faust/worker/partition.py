@@ -1,7 +1,7 @@
 """An input partition on this worker: started, watched, and started again when something fails."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -41,6 +41,7 @@ class Partition:
         self._crash = crash
         self._fenced = context.settings.session_timeout
         self._again: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
         self.budget: Budget | None = None
         """Of memory for the events that wait, where some do."""
 
@@ -60,27 +61,39 @@ class Partition:
         """Make the tables, one of which could not be read or written, fit to be restored."""
 
     async def start(self) -> None:
+        """Start the runners. Where that fails, it is tried again beside whoever waits here, and for
+        the other partitions."""
+        if not self.stopping:
+            try:
+                await self._begin()
+            except FAILURES as error:
+                if not self.stopping:
+                    self._again = asyncio.create_task(self._carry_out(self._begin_again, error))
+
+    async def _begin(self) -> None:
+        runners = await self.open()
+        if self.stopping:
+            await self._end(runners, 0)
+            return
+        for runner in runners:
+            self.run(runner)
+
+    async def _begin_again(self, error: BaseException) -> None:
         """Start the runners, trying until it works or the partition is to stop."""
         delay = RETRY
         while not self.stopping:
+            logger.warning(
+                "cannot start %s/%d, trying again in %.0f s: %s", *self.source, delay, error
+            )
+            if isinstance(error, TableError):
+                await self.recover(error)
+            await asyncio.sleep(self._fenced if isinstance(error, TableFenced) else delay)
+            delay = min(delay * 2, RETRY_LIMIT)
             try:
-                runners = await self.open()
-            except FAILURES as error:
-                logger.warning(
-                    "cannot start %s/%d, trying again in %.0f s: %s",
-                    *self.source, delay, error,
-                )  # fmt: skip
-                if isinstance(error, TableError):
-                    await self.recover(error)
-                await asyncio.sleep(self._fenced if isinstance(error, TableFenced) else delay)
-                delay = min(delay * 2, RETRY_LIMIT)
-                continue
-            if self.stopping:
-                await asyncio.gather(*(runner.stop(0) for runner in runners))
+                await self._begin()
                 return
-            for runner in runners:
-                self.run(runner)
-            return
+            except FAILURES as failed:
+                error = failed
 
     def run(self, runner: Runner) -> None:
         """Start a runner."""
@@ -103,15 +116,16 @@ class Partition:
         if self.stopping or self._again is not None:
             return
         if isinstance(error, FAILURES):
-            self._again = asyncio.create_task(self._restart(error))
+            logger.warning("%s failed and starts again: %r", self.source, error)
+            self._again = asyncio.create_task(self._carry_out(self._start_again, error))
         else:
             logger.error("%s failed: the worker stops", self.source, exc_info=error)
             self._again = asyncio.create_task(self._crash(error))
 
-    async def _restart(self, error: BaseException) -> None:
-        logger.warning("%s failed and starts again: %r", self.source, error)
+    async def _carry_out(self, start: Crash, error: BaseException) -> None:
+        """Start again after an error; what is none of the broker or a disk stops the worker."""
         try:
-            await self._start_again(error)
+            await start(error)
         except BaseException as unexpected:
             task = asyncio.current_task()
             if self.stopping or (task is not None and task.cancelling()):
@@ -130,7 +144,11 @@ class Partition:
         await asyncio.sleep(self._fenced if fenced else RETRY)
         if isinstance(error, TableError):
             await self.recover(error)
-        await self.start()
+        if not self.stopping:
+            try:
+                await self._begin()
+            except FAILURES as failed:
+                await self._begin_again(failed)
 
     async def stop(self, grace: float) -> None:
         """Finish the steps in hand within `grace` seconds, else drop them, and stop."""
@@ -141,4 +159,16 @@ class Partition:
 
     async def _close(self, grace: float) -> None:
         runners, self.runners = list(self.runners.values()), {}
-        await asyncio.gather(*(runner.stop(grace) for runner in runners))
+        await self._end(runners, grace)
+
+    async def _end(self, runners: Iterable[Runner], grace: float) -> None:
+        """Stop runners, and wait for all that are being stopped: what was begun by somebody who is
+        cancelled meanwhile goes on."""
+        for runner in runners:
+            task = asyncio.create_task(runner.stop(grace))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        if closing := list(self._closing):
+            await asyncio.wait(closing)
+            for task in closing:
+                task.result()

@@ -191,11 +191,11 @@ async def test_a_partition_that_cannot_start_again_stops_the_worker(
     async def crash(found: BaseException) -> None:
         crashed.set_result(found)
 
-    async def start() -> None:
+    async def failing() -> None:
         raise error
 
     monkeypatch.setattr(held, "_crash", crash)
-    monkeypatch.setattr(held, "start", start)
+    monkeypatch.setattr(held, "open", failing)
     held.failed(ConnectionError("the broker blinks"))
     async with asyncio.timeout(10):
         assert await crashed is error
