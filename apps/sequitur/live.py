@@ -27,6 +27,7 @@ from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.kafka.client import client_settings
 from sequitur.kafka.options import OptionError
+from sequitur.materialize.open_sink import dead_of
 from sequitur.spark.spark_submit import stopped_in_order, submitted
 from stores.db.urls import without_password
 from stores.sinks import Sink, open_sink
@@ -147,7 +148,7 @@ def _run(options: SimpleNamespace, kafka: Mapping[str, str]) -> int:
 def _ended(sink: Sink | None, topology: Topology) -> int:
     """Say what is left of it; the exit status."""
     outputs = {view.output for view in topology.views.values()}
-    dead = 0 if sink is None else sum(p.dead for p in sink.progress() if p.topic in outputs)
+    dead = 0 if sink is None else dead_of(sink, outputs)
     if dead:
         log.warning(
             "stopped; %s could not be applied: see the table _dead", counted(dead, "record")

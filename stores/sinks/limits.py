@@ -10,6 +10,8 @@ EXACT = 2**53
 """The integers that a floating-point number holds, up to this and down to its negative."""
 
 
+TABLE_BYTES = NAME_BYTES - len("__r01234567")
+"""The longest name of a new table, so that the name of a rebuild's shadow fits behind it."""
 KEY_BYTES = 2_600
 """Of a primary key in PostgreSQL: a little less than what always fits into a page of its index."""
 
@@ -28,7 +30,7 @@ class StoreLimits:
         own_columns: what columns are not called, since every table of the store has some so called.
     """
 
-    name_bytes: int = NAME_BYTES
+    name_bytes: int = TABLE_BYTES
     nul: bool = True
     exact: bool = True
     key_bytes: int | None = None
@@ -53,7 +55,10 @@ STRICTEST = replace(POSTGRES_LIMITS, exact=False)
 def check_new_table(table: str, key: Collection[str], limits: StoreLimits) -> None:
     """Raise Refused for a table that a store does not make, by its name or its key's columns."""
     if len(table.encode()) > limits.name_bytes:
-        raise Refused(f"table {table!r}: its name is longer than {limits.name_bytes} bytes")
+        raise Refused(
+            f"table {table!r}: its name is longer than {limits.name_bytes} bytes; the rest of "
+            f"{NAME_BYTES} is for what a rebuild adds to it"
+        )
     if table.startswith(limits.table_prefixes):
         raise Refused(
             f"table {table!r}: names that start with {' or '.join(limits.table_prefixes)} are the "

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from stores.sinks.columns import NAME_BYTES
 from stores.sinks.errors import NotYet, StoreError
+from stores.sinks.limits import TABLE_BYTES
 from stores.sinks.records import Position
 
 SHADOW_BYTES = 20
@@ -19,12 +20,12 @@ def shadow_name(name: str, shadow: str | None) -> str:
 
 
 def name_bytes(shadow: str | None) -> int:
-    """Return how many bytes a table's name may have, so that the shadow's name fits behind it.
+    """Return how many bytes a new table's name may have, so that the shadow's name fits behind it.
 
     Args:
-        shadow: the shadow's name, None for the live tables, whose `old` has to fit.
+        shadow: the shadow's name, None for the live tables, behind which a rebuild's has to fit.
     """
-    return NAME_BYTES if shadow is None else NAME_BYTES - len("__") - max(len(shadow), len(OLD))
+    return TABLE_BYTES if shadow is None else NAME_BYTES - len("__") - max(len(shadow), len(OLD))
 
 
 def checked_shadow(name: str | None) -> str | None:

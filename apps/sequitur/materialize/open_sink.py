@@ -1,5 +1,6 @@
 """Read stores that are opened: to be looked at, or anew when other tables are declared."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Event
@@ -7,7 +8,7 @@ from threading import Event
 from sequitur.materialize.outputs import Outputs
 from sequitur.spark.spark_submit import stopped_in_order
 from stores.db.urls import existing
-from stores.sinks import Position, Sink, StoreError, open_sink
+from stores.sinks import Sink, StoreError, open_sink
 from stores.sinks.by_url import needs_spark
 
 
@@ -20,6 +21,20 @@ def opened(url: str, shadow: str | None = None) -> Iterator[Sink]:
 
             stack.enter_context(stopped_in_order(spark_session("look", delta=True), Event()))
         yield stack.enter_context(open_sink(existing(url), shadow=shadow))
+
+
+def dead_by_topic(sink: Sink) -> Counter[str]:
+    """How many records of each topic the tables lack, kept or removed. Raises StoreError."""
+    found = Counter[str]()
+    for topic, _, kept, removed in sink.dead_counts():
+        found[topic] += kept + removed
+    return found
+
+
+def dead_of(sink: Sink, topics: Iterable[str]) -> int:
+    """How many records of these topics the tables lack. Raises StoreError."""
+    found = dead_by_topic(sink)
+    return sum(found[topic] for topic in set(topics))
 
 
 class OpenSink:
@@ -64,10 +79,8 @@ class OpenSink:
         return True
 
     def dead(self, topics: Iterable[str]) -> int:
-        """How many records of these topics could not be applied so far. Raises StoreError."""
-        wanted = set(topics)
-        found: list[Position] = self.sink.progress()
-        return sum(position.dead for position in found if position.topic in wanted)
+        """See `dead_of`."""
+        return dead_of(self.sink, topics)
 
     def close(self) -> None:
         """Let go of the store, if it is open."""

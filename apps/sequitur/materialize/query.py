@@ -217,16 +217,25 @@ def _silent(spark: SparkSession, again: bool) -> Iterator[None]:
 
 def _with_known_topics(checkpoint: Checkpoint, settings: Settings) -> Settings:
     """Settings that go on with what the checkpoint has begun: Spark leaves no topic away."""
-    noted, known = checkpoint.offsets(checkpoint.planned), set[str]()
-    with suppress(ValueError):  # as a note is before anything was read
-        known |= parse_offsets(noted or "").ends.keys()
-    more = sorted(known - set(settings.topics))
+    more = sorted(_known_topics(checkpoint) - set(settings.topics))
     if more:
         log.info(
             "also reading %s, which were read before: what is left in them is applied",
             ", ".join(more),
         )
     return replace(settings, topics=[*settings.topics, *more])
+
+
+def topics_read(spark: SparkSession, settings: Settings) -> set[str]:
+    """The topics that the query reads: also those that were read before, and are left out now."""
+    return _known_topics(Checkpoint(spark, settings.checkpoint)) | set(settings.topics)
+
+
+def _known_topics(checkpoint: Checkpoint) -> set[str]:
+    noted, known = checkpoint.offsets(checkpoint.planned), set[str]()
+    with suppress(ValueError):  # as a note is before anything was read
+        known |= parse_offsets(noted or "").ends.keys()
+    return known
 
 
 def _follow(

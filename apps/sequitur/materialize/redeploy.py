@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sequitur.kafka.options import OptionError
 from sequitur.materialize.open_sink import OpenSink
 from sequitur.materialize.outputs import AGAIN_SECONDS, Deployed
-from sequitur.materialize.query import Settings, materialize
+from sequitur.materialize.query import Settings, materialize, topics_read
 from sequitur.materialize.report import Report
 from topology import DeclarationError
 
@@ -35,6 +35,7 @@ def materialize_on(
     """
 
     unread, again_at = False, math.inf
+    refusal: str | None = None
 
     def changed() -> bool:
         nonlocal unread, again_at
@@ -52,23 +53,22 @@ def materialize_on(
             return False
         if unread and deployed.read:
             unread = False
-            report.tell_problem(None)
+            report.tell_problem(refusal)
         return again
 
     while True:
-        report.begin(settings.topics, store.dead(settings.topics))
+        report.begin(settings.topics, store.dead(topics_read(spark, settings)))
         if not materialize(spark, store.sink, settings, stop, report, changed):
             return
         assert deployed is not None
         outputs = deployed.outputs
         refused = store.reopen(outputs)
         if refused is not None:
-            report.tell_problem(
-                f"the topology was deployed anew, but {refused}; going on as before"
-            )
+            refusal = f"the topology was deployed anew, but {refused}; going on as before"
+            report.tell_problem(refusal)
             again_at = time.monotonic() + AGAIN_SECONDS
             continue
-        again_at = math.inf
+        again_at, refusal = math.inf, None
         report.tell_problem(None)
         settings = replace(settings, topics=outputs.topics, dead_topic=outputs.dead_topic)
         log.info("the topology was deployed anew: reading %s", ", ".join(outputs.topics))

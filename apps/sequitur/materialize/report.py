@@ -73,7 +73,7 @@ class Report:
         self._stale = False
 
     def begin(self, topics: Sequence[str], dead: int) -> None:
-        """A query begins to read these topics, of which so many records are dead by now."""
+        """A query begins to read these topics; so many records of all that it reads are dead."""
         self.topics = topics
         if self.dead is None and dead:
             log.warning(
@@ -150,7 +150,7 @@ class Report:
             f"{total.replayed:,}",
             f"{total.duplicates:,}",
             f"{total.dead:,}",
-            f" (and {self.dead:,} before)" if self.dead else "",
+            f" (and {self.dead:,} before)" if (self.dead or 0) > 0 else "",
             "it is not known yet how far behind"
             if behind is None
             else f"{behind:,} behind" + (f", as of {age:.0f} s ago" if age > STALE_SECONDS else ""),

@@ -58,7 +58,7 @@ class Plan:
 
     request: Request
     snapshot: Snapshot
-    shadow: str = field(default_factory=lambda: f"rebuild_{uuid4().hex[:8]}")
+    shadow: str = field(default_factory=lambda: f"r{uuid4().hex[:8]}")
     stage: Stage = "build"
     fold: bool = True
     slices: int = 0

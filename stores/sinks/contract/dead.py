@@ -42,6 +42,7 @@ BAD: list[tuple[bytes | None, str]] = [
     (value("a", 1, upsert("new", {"id": [1]})), "key value"),
     (value("a", 1, upsert("", {"id": 1})), "name"),
     (value("a", 1, upsert("n" * 64, {"id": 1})), "63 bytes"),
+    (value("a", 1, upsert("n" * 53, {"id": 1})), "52 bytes"),
     (value("a", 1, upsert("a\0b", {"id": 1})), "NUL"),
     (value("a", 1, upsert("_dead", {"id": 1})), "store's own"),
     (value("a", 1, upsert("sqlite_x", {"id": 1})), "store's own"),

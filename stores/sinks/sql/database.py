@@ -114,6 +114,10 @@ class Database(Protocol):
         ...
 
 
+TARGET = "_row"
+"""What an upsert calls its table, since one that is called `excluded` would hide the new row."""
+
+
 def quoted(name: str) -> str:
     """A name as SQL takes it, whatever is in it."""
     return '"' + name.replace('"', '""') + '"'

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -120,7 +121,8 @@ class SqlDeadRecords:
         kept = {(topic, number): rows for topic, number, rows in self._database.query(sql)}
         sql = f'SELECT topic, "partition", removed FROM {quoted(self._removed)}'
         gone = {(topic, number): rows for topic, number, rows in self._database.query(sql)}
-        return [DeadCount(*at, kept.get(at, 0), gone.get(at, 0)) for at in sorted({*kept, *gone})]
+        found = (DeadCount(*at, kept.get(at, 0), gone.get(at, 0)) for at in {*kept, *gone})
+        return sorted(each for each in found if each.kept or each.removed)
 
     def last(self, limit: int) -> list[StoredDead]:
         """The records that were put aside last."""
@@ -137,14 +139,32 @@ class SqlDeadRecords:
         ]
 
     def take_over(self, shadow: "SqlDeadRecords", topic: str) -> None:
-        """Add what a shadow has of a topic."""
+        """Have what a shadow has of a topic in place of these, which stay known, and count no more.
+
+        What could not be applied here is in the shadow's tables, or is dead there, too.
+        """
+        query = self._database.query
+        mine, there = (
+            query(f"SELECT {_PLACE} FROM {quoted(each._dead)} WHERE topic = ?", [topic])
+            for each in (self, shadow)
+        )
+        gone: dict[int, list[Span]] = defaultdict(list)
+        for _, partition, offset in set(mine).difference(there):
+            gone[partition].append((offset, offset, 0))
+        partitions = set(gone)
+        for each in (self, shadow):
+            sql = f'SELECT "partition" FROM {quoted(each._removed)} WHERE topic = ?'
+            partitions.update(partition for (partition,) in query(sql, [topic]))
+        for partition in partitions:
+            spans = shadow._spans(topic, partition)
+            if partition >= 0:  # others are a rebuild's own, of which nothing comes again
+                known = [(first, last, 0) for first, last, _ in self._spans(topic, partition)]
+                spans = joined(spans, joined(known, gone[partition]))
+            self._note(topic, partition, spans)
         columns = f"{_PLACE}, reason, value, at"
-        self._database.query(
+        query(f"DELETE FROM {quoted(self._dead)} WHERE topic = ?", [topic])
+        query(
             f"INSERT INTO {quoted(self._dead)} ({columns}) SELECT {columns} "
-            f"FROM {quoted(shadow._dead)} WHERE topic = ? ON CONFLICT ({_PLACE}) DO NOTHING",
+            f"FROM {quoted(shadow._dead)} WHERE topic = ?",
             [topic],
         )
-        sql = f'SELECT "partition" FROM {quoted(shadow._removed)} WHERE topic = ?'
-        for (partition,) in self._database.query(sql, [topic]):
-            spans = joined(self._spans(topic, partition), shadow._spans(topic, partition))
-            self._note(topic, partition, spans)

@@ -51,7 +51,7 @@ from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import DataRefused, StoreError
 from stores.sinks.limits import POSTGRES_LIMITS
 from stores.sinks.schema import TableState
-from stores.sinks.sql.database import as_they_are, listed, quoted
+from stores.sinks.sql.database import TARGET, as_they_are, listed, quoted
 from stores.sinks.sql.postgres_values import read_text, with_points, written_text
 
 FEW = 50
@@ -434,7 +434,7 @@ def _upsert(
     new row gets."""
     sets = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
     return (
-        f"INSERT INTO {quoted(table)} ({listed((*key, *columns, *kept))})",
+        f"INSERT INTO {quoted(table)} AS {TARGET} ({listed((*key, *columns, *kept))})",
         f"ON CONFLICT ({listed(key)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}",
     )
 

@@ -19,7 +19,7 @@ from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import DataRefused, StoreError
 from stores.sinks.limits import NO_LIMITS, StoreLimits
 from stores.sinks.schema import TableState
-from stores.sinks.sql.database import as_they_are, listed, quoted
+from stores.sinks.sql.database import TARGET, as_they_are, listed, quoted
 from stores.sinks.sql.sqlite_values import (
     BY_NUMBER,
     TYPES,
@@ -169,7 +169,7 @@ class SqliteDatabase:
         keys = [f"?{number}" for number, _ in enumerate(key, 1)]
         values = [_marks(len(key) + len(columns)), *as_they_are(table, key, keys, kept)]
         self._connection.executemany(
-            f"INSERT INTO {quoted(table)} ({listed((*key, *columns, *kept))}) "
+            f"INSERT INTO {quoted(table)} AS {TARGET} ({listed((*key, *columns, *kept))}) "
             f"VALUES ({', '.join(values)}) "
             f"ON CONFLICT ({listed(key)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}",
             rows,

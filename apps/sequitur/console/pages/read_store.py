@@ -16,7 +16,7 @@ from sequitur.console.by_command import by_command
 from sequitur.console.report import EVERY, Given, card, form
 from sequitur.console.site import Site, text_table
 from sequitur.console.words import Words
-from sequitur.materialize.open_sink import opened
+from sequitur.materialize.open_sink import dead_by_topic, opened
 from stores.db.urls import read_url
 from stores.sinks import Removal, StoredDead, StoreError
 from topology.diagnostics.explain.remedies import quoted
@@ -67,13 +67,11 @@ async def stored(app: Any, url: str) -> Stored:
 def _read(url: str, ends: dict[TopicPartition, int], tables: Sequence[str]) -> Stored:
     with opened(read_url(url)) as sink:
         progress = {TopicPartition(each.topic, each.partition): each for each in sink.progress()}
-        behind: dict[str, tuple[int, int]] = {}
+        dead, behind = dead_by_topic(sink), dict[str, tuple[int, int]]()
         for place, end in ends.items():
-            at, (lag, dead) = progress.get(place), behind.get(place.topic, (0, 0))
-            behind[place.topic] = (
-                lag + max(0, end - (at.next_offset if at else 0)),
-                dead + (at.dead if at else 0),
-            )
+            at, (lag, _) = progress.get(place), behind.get(place.topic, (0, 0))
+            lag += max(0, end - (at.next_offset if at else 0))
+            behind[place.topic] = lag, dead[place.topic]
         found: dict[str, list[dict[str, Any]] | str] = {}
         for name in tables:
             try:

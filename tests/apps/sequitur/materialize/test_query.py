@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from sequitur.cli.main import main
 from sequitur.materialize.outputs import load_topology, named, outputs_of
-from sequitur.materialize.query import BatchSizes, Settings, Writer
+from sequitur.materialize.query import BatchSizes, Settings, Writer, topics_read
 from stores.sinks import Applied, DeadRecord, StoreError
 from stores.sinks.contract import ORDERS, TOPIC, order
 from stores.sinks.distributed import NotDistributed
@@ -166,6 +166,23 @@ def test_large_batches_are_known_by_the_checkpoint_s_notes() -> None:
     is_large = BatchSizes(cast(Any, Notes()), 10)
     assert [is_large(number) for number in (0, 1, 2)] == [True, False, True]
     assert read == [0, 1, 2]
+
+
+def test_topics_that_the_checkpoint_has_begun_are_read_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Notes:
+        planned = 7
+
+        def __init__(self, spark: Any, folder: str) -> None:
+            self.known = folder == "begun"
+
+        def offsets(self, batch: int) -> str | None:
+            return 'v1\n{"batchTimestampMs":1}\n{"t":{"0":5}}' if self.known else None
+
+    monkeypatch.setattr("sequitur.materialize.query.Checkpoint", Notes)
+    for folder, read in (("begun", {"t", "u"}), ("new", {"u"})):
+        assert topics_read(cast(Any, None), Settings("broker", ["u"], folder)) == read
 
 
 def test_executors_that_cannot_write_leave_batches_to_the_driver(

@@ -15,7 +15,7 @@ from sequitur.materialize.outputs import Deployed, Outputs
 from sequitur.materialize.query import Settings
 from sequitur.materialize.redeploy import materialize_on
 from sequitur.materialize.report import Report
-from stores.sinks import Sink, StoreError, open_sink
+from stores.sinks import Position, Sink, StoreError, open_sink
 from topology import DeclarationError, Table
 
 BOARD = Table("board", key={"id": str}, columns={"total": int})
@@ -48,6 +48,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def run(*versions: Outputs | str | None) -> tuple[list[list[str]], list[str | None], Report]:
         """(topics of each query, the problem behind each look, the report)."""
         queries: list[list[str]] = []
+        begun: set[str] = set()
         problems: list[str | None] = []
         left = len(versions)
 
@@ -57,6 +58,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
             nonlocal left
             assert sink.progress() == []  # it is open
             queries.append(list(settings.topics))
+            begun.update(settings.topics)
             while left:
                 left -= 1
                 again = changed()
@@ -66,6 +68,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
             return False
 
         monkeypatch.setattr(materializing_on, "materialize", materialize)
+        monkeypatch.setattr(materializing_on, "topics_read", lambda *_: begun)
         store = OpenSink(f"sqlite:///{tmp_path}/read.db")
         store.open(FIRST)
         report = Report("broker", FIRST.topics)
@@ -102,6 +105,54 @@ def test_what_the_store_refuses_is_a_problem_until_it_is_another_version(
     assert "declared with (total str)" in str(problems[1])
     assert "going on as before" in str(problems[1])
     assert report.problem is None
+
+
+def test_what_the_store_refuses_is_told_again_when_the_code_can_be_read_again(
+    run: Callable[..., Any],
+) -> None:
+    _, problems, report = run(REFUSED, None, "no such module", None, None)
+    assert "no such module" in str(problems[2])
+    assert "declared with (total str)" in str(problems[-1])
+    assert report.problem == problems[-1]
+
+
+def test_what_is_dead_of_a_view_that_was_taken_out_stays_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def materialize(
+        spark: Any, sink: Sink, settings: Settings, stop: Event, report: Report, changed: Any
+    ) -> bool:
+        if settings.topics == FIRST.topics:
+            return False
+        dead = sink.apply([("shop.more", 0, at, b"dead") for at in range(3)])
+        report.done.add(0, dead, 0.1)
+        return bool(changed())
+
+    monkeypatch.setattr(materializing_on, "materialize", materialize)
+    monkeypatch.setattr(materializing_on, "topics_read", lambda *_: set(MORE.topics))
+    store, report = OpenSink(f"sqlite:///{tmp_path}/read.db"), Report("broker", MORE.topics)
+    store.open(MORE)
+    deployed = Deploying(FIRST)
+    deployed.outputs = MORE
+    settings = Settings("broker", MORE.topics, "checkpoint")
+    materialize_on(cast(Any, None), store, settings, Event(), report, cast(Deployed, deployed))
+    store.close()
+    assert report.topics == FIRST.topics
+    assert report.dead == 0
+    assert report.left().startswith("3 records")
+
+
+def test_behind_a_switch_the_dead_records_are_those_of_the_rebuild(tmp_path: Path) -> None:
+    store, url = OpenSink(f"sqlite:///{tmp_path}/read.db"), f"sqlite:///{tmp_path}/read.db"
+    store.open(FIRST)
+    store.sink.apply([("shop.board", 0, 0, b"dead")])
+    assert store.dead(FIRST.topics) == 1
+    with open_sink(url, FIRST.tables, shadow="next") as shadow:
+        shadow.apply([("shop.board", -1, at, b"dead") for at in range(2)])
+        shadow.seek([Position("shop.board", 0, 1)])
+    store.sink.switch("next", FIRST.topics)
+    assert store.dead(FIRST.topics) == 2
+    store.close()
 
 
 def test_what_the_store_refused_is_tried_again(

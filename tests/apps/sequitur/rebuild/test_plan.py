@@ -5,8 +5,10 @@ from pathlib import Path
 
 from sequitur.rebuild.plan import Plan, Request, WorkFolder, code_of
 from stores.db.urls import without_password
+from stores.sinks.shadows import checked_shadow, name_bytes
 from tests.topology.partition import shop
 from topology.faust.worker.snapshot import Snapshot
+from topology.testing.driver.read_store import LIMITS
 
 
 def snapshot() -> Snapshot:
@@ -56,6 +58,13 @@ def test_a_plan_that_was_cut_off_is_none(tmp_path: Path) -> None:
     folder = WorkFolder(tmp_path)
     folder.plan_file.write_text('{"request": ')
     assert folder.load() is None
+
+
+def test_every_table_that_can_be_made_can_be_rebuilt() -> None:
+    plan = Plan(Request(("board",), "sqlite:///x", ("by-stream",)), snapshot())
+    assert checked_shadow(plan.shadow) == plan.shadow
+    assert name_bytes(plan.shadow) == name_bytes(None) == 52
+    assert {limits.name_bytes for limits in LIMITS.values()} == {52}
 
 
 def test_other_code_is_another_request() -> None:

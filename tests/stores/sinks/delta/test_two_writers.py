@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from stores.sinks import Batch, OutputRecord, Position
+from stores.sinks import Batch, NotYet, OutputRecord, Position
 from stores.sinks.contract import ORDERS, TOPIC, upsert, value
 from stores.sinks.delta import batches
 from stores.sinks.delta.files import HadoopFiles
@@ -82,6 +82,22 @@ class TestTwoWriters(DeltaStore):
             one.apply([record(0), record(1)], Batch("q", 0))
             assert (replayed, one.last_batch("q")) == ([1], 0)
         assert sorted(self.rows("orders")) == [(0,), (1,)]
+
+    def test_a_batch_before_a_switch_does_not_take_the_shadow_s_marks_back(self) -> None:
+        def after(sequence: int, offset: int) -> OutputRecord:
+            row = upsert("orders", {"id": 1}, state=f"s{sequence}")
+            return TOPIC, 0, offset, value("a", sequence, row)
+
+        with self.open([ORDERS]) as live, self.open([ORDERS]) as other:
+            live.apply([after(1, 0)])
+            with self.open([ORDERS], "next") as shadow:
+                shadow.apply([after(sequence, sequence - 1) for sequence in range(1, 5)])
+            self._behind(live, "_save_noted", lambda: other.apply([after(2, 1)]))
+            with pytest.raises(NotYet, match="in between"):
+                live.switch("next", [TOPIC])
+            live.switch("next", [TOPIC])
+            assert live.apply([after(3, 2), after(4, 3), after(5, 4)]).duplicates == 2
+        assert self.rows("orders") == {(1,): {"state": "s5"}}
 
     def _before(self, sink: DeltaSink, step: str, work: Callable[[], Any]) -> None:
         """Let another writer work before a step is done for the first time."""

@@ -23,12 +23,13 @@ from stores.sinks.sql.postgres import PostgresSink
 from stores.sinks.sql.transaction import SqlTransaction
 from tests.stores.sinks.compared import ComparedContract
 from tests.stores.sinks.sql.ruled import RULED, check_ruled
+from tests.stores.sinks.sql.switched_dead import SwitchedDeadContract
 from topology.model.table import Table
 
 pytestmark = pytest.mark.integration
 
 
-class TestPostgresSink(SinkContract, ComparedContract):
+class TestPostgresSink(SinkContract, ComparedContract, SwitchedDeadContract):
     stepping = SqlTransaction
     steps = (
         "make_tables",

@@ -23,6 +23,7 @@ from stores.sinks.sql.sqlite import SqliteSink
 from stores.sinks.sql.transaction import SqlTransaction
 from tests.stores.sinks.compared import ComparedContract
 from tests.stores.sinks.sql.ruled import RULED, check_ruled
+from tests.stores.sinks.sql.switched_dead import SwitchedDeadContract
 from topology.model.table import Table
 
 
@@ -32,7 +33,7 @@ def sides(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE _sides RENAME COLUMN shadow TO side")
 
 
-class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
+class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract, SwitchedDeadContract):
     stepping = SqlTransaction
     steps = (
         "make_tables",
@@ -94,6 +95,16 @@ class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract):
             sink.apply([order(0, 1, total=2, state="05", paid=True, n=7, big=2**63 - 1)])
         sql = "SELECT typeof(total), state, paid, n, typeof(n), big FROM orders"
         assert self.select(sql) == [("real", "05", 1, 7, "integer", 2**63 - 1)]
+
+    def test_a_table_whose_name_no_rebuild_could_add_to_goes_on(self) -> None:
+        long = "n" * 63
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.execute(f"CREATE TABLE {long} (id INTEGER PRIMARY KEY, n NUMERIC)")
+        declared = Table(long, {"id": int}, {"later": str})
+        with self.open([declared]) as sink:
+            row = upsert(long, {"id": 1}, n=1, later="x")
+            assert sink.apply([(TOPIC, 0, 0, value("a", 1, row))]).dead == 0
+        assert self.rows(long) == {(1,): {"n": 1, "later": "x"}}
 
     def test_progress_can_be_queried(self) -> None:
         with self.open([ORDERS]) as sink:
