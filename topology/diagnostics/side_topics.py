@@ -9,6 +9,7 @@ from topology.diagnostics.explain.columns import columns
 from topology.diagnostics.explain.times import lasting, since
 from topology.diagnostics.records import body_of, last_header
 from topology.engine.redelivery.dead_events import dead_of
+from topology.engine.state.lane_names import Meant
 from topology.model.counted import counted
 from topology.model.event import Message
 from topology.model.origin_headers import REASON, original
@@ -120,6 +121,7 @@ class SideFilter:
         reason: only with this text in their reasons.
         since: set aside at this time or later, in milliseconds since 1970.
         until: set aside before this time, in milliseconds since 1970.
+        meant: what the stream's text names; the very text unless given.
     """
 
     view: str = ""
@@ -127,12 +129,15 @@ class SideFilter:
     reason: str = ""
     since: int | None = None
     until: int | None = None
+    meant: Meant | None = field(default=None, compare=False)
 
     def takes(self, found: SideRecord) -> bool:
         """Whether a record is one of them."""
         if self.view and found.view != self.view:
             return False
-        if self.stream and found.stream != self.stream:
+        if self.stream not in ("", found.stream) and not (
+            self.meant and self.meant(found.view, found.stream)
+        ):
             return False
         if self.reason not in found.reason:
             return False

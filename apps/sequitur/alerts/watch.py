@@ -32,6 +32,8 @@ LOOK = 30.0
 """Seconds between two looks for topics that are not there yet, and new partitions."""
 READ = 500
 """Records at a time."""
+FIND = 10.0
+"""Seconds in which the first records that are not done are there, unless Kafka is slow."""
 
 
 class Watch:
@@ -155,10 +157,8 @@ class Watch:
         self, consumer: Any, places: dict[TopicPartition, str], memory: float
     ) -> dict[TopicPartition, int]:
         """Seek to what decides about the next record; returns what is done up to where."""
-        since = int((time.time() - memory) * 1000)
         first = await consumer.beginning_offsets(list(places))
         ends = await consumer.end_offsets(list(places))
-        recent = await consumer.offsets_for_times(dict.fromkeys(places, since))
         noted = await self._committed()
         done: dict[TopicPartition, int] = {}
         for at, id in places.items():
@@ -172,11 +172,35 @@ class Watch:
                 new = self._everything or (self._at_first or {}).get(at) != id
                 committed = first[at] if new else ends[at]
             done[at] = committed
+        # What decides about the first record that is not done came before that one, not before now.
+        undone = {at: max(first[at], n) for at, n in done.items()}
+        begins = min([int(time.time() * 1000), *await _times(consumer, undone, ends)])
+        since = max(0, begins - int(memory * 1000))
+        recent = await consumer.offsets_for_times(dict.fromkeys(places, since))
+        for at in places:
             back = recent[at].offset if recent.get(at) else ends[at]
-            consumer.seek(at, max(first[at], min(committed, back)))
+            consumer.seek(at, max(first[at], min(done[at], back)))
         # From now on it has been here, whenever it is asked again.
         await consumer.commit({at: OffsetAndMetadata(n, places[at]) for at, n in done.items()})
         return done
+
+
+async def _times(
+    consumer: Any, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> list[int]:
+    """The time of the first record from each of the offsets on, where there is one (ms)."""
+    for at, start in starts.items():
+        consumer.seek(at, start)
+    left = {at for at, start in starts.items() if start < ends[at]}
+    times: list[int] = []
+    until = time.monotonic() + FIND
+    while left and time.monotonic() < until:
+        found = await consumer.getmany(*left, timeout_ms=500, max_records=1)
+        times += [int(records[0].timestamp) for records in found.values() if records]
+        # Behind the last record there may be offsets without one, as of transactions.
+        passed = {at for at in left if await consumer.position(at) >= ends[at]}
+        left -= {*found, *passed}
+    return times
 
 
 async def _within(stopped: asyncio.Event, seconds: float) -> None:

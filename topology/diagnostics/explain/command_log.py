@@ -2,12 +2,13 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topology.diagnostics.explain.columns import columns
 from topology.diagnostics.explain.times import lasting, since
 from topology.engine.commands.command import Command
+from topology.engine.state.lane_names import Meant
 from topology.model.counted import counted
 from topology.model.printable import printable
 
@@ -54,7 +55,8 @@ class CommandRecord:
 @dataclass(frozen=True, slots=True)
 class CommandFilter:
     """Which commands. id: the beginning of it. reason: a text in why it was given, or in what came
-    of it. since, until: given at this time or later, and before (ms).
+    of it. since, until: given at this time or later, and before (ms). meant: what the stream's text
+    names; the very text unless given.
     """
 
     id: str = ""
@@ -62,13 +64,15 @@ class CommandFilter:
     reason: str = ""
     since: int | None = None
     until: int | None = None
+    meant: Meant | None = field(default=None, compare=False)
 
     def takes(self, told: CommandRecord) -> bool:
         """Whether a command is one of them."""
         late = self.since is None or told.given >= self.since
+        mine = self.stream in ("", told.stream)
         return (
             told.id.startswith(self.id)
-            and self.stream in ("", told.stream)
+            and (mine or (self.meant is not None and self.meant(told.view, told.stream)))
             and (self.reason in told.why or self.reason in told.message)
             and late
             and (self.until is None or told.given < self.until)

@@ -7,6 +7,7 @@ import orjson
 
 from topology.diagnostics.explain.columns import columns
 from topology.diagnostics.explain.times import lasting, waited
+from topology.engine.state.lane_names import Meant
 from topology.engine.view_task import ViewTask
 from topology.model.counted import counted
 from topology.model.event import Message
@@ -51,14 +52,19 @@ class ParkedStreams:
             for each in self.streams
         ]
 
-    def older(self, seconds: float, reason: str = "", stream: str = "") -> "ParkedStreams":
-        """Those that have waited for as long, and whose reason has the text; or the one stream."""
+    def older(
+        self, seconds: float, reason: str = "", stream: str = "", meant: Meant | None = None
+    ) -> "ParkedStreams":
+        """Those that have waited for as long, and whose reason has the text; or the one stream.
+
+        meant: what the stream's text names; the very text unless given.
+        """
         mine = [
             each
             for each in self.streams
             if waited(self.now, each.since) >= seconds * 1000
             and reason in (each.reason or "")
-            and stream in ("", each.stream)
+            and (stream in ("", each.stream) or (meant and meant(each.view, each.stream)))
         ]
         others = self.others + len(self.streams) - len(mine)
         return ParkedStreams(self.now, mine, self.unseen, others)

@@ -5,7 +5,7 @@ lanes, or one of them as `stream|lane`. The stream is written as its producer wr
 included, or as rows and logs have it, with `%7C` for a bar of its own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from topology.declaration.lanes import escaped, joined_lane, split_lane
 from topology.declaration.view import View
@@ -30,6 +30,35 @@ def readings(view: View, text: str) -> list[str]:
     if "|" not in text:
         found.append(escaped(source.stream_id(split_lane(text)[0])))
     return list(dict.fromkeys(found))
+
+
+def names(view: View, text: str, stream: str) -> bool:
+    """Whether a text names a stream, as the view's rows, logs, dead topic and commands have it.
+
+    Where a view has lanes, these may have the stream alone, too, as late records do.
+    """
+    if stream == text:
+        return True
+    found = readings(view, text)
+    if view.split is None:
+        return stream in found
+    own = {escaped(split_lane(stream)[0]), escaped(stream)}
+    return any(each == stream or ("|" not in each and each in own) for each in found)
+
+
+Meant = Callable[[str, str | None], bool]
+"""A view's name and a stream, if there is one → whether it is the stream that is meant."""
+
+
+def meant_by(views: Mapping[str, View], text: str) -> Meant:
+    """The streams that a text names in views; where a view is not declared, the very text."""
+
+    def meant(view: str, stream: str | None) -> bool:
+        if stream is None or view not in views:
+            return stream == text
+        return names(views[view], text, stream)
+
+    return meant
 
 
 def ids_of(state: ViewState, text: str) -> list[str]:

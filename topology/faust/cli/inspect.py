@@ -36,6 +36,7 @@ from topology.faust.cli.options import (
     UNTIL,
     before,
     limit,
+    meant,
 )
 from topology.faust.inspection import commands as found_commands
 from topology.faust.inspection import explain as found_accounts
@@ -123,7 +124,7 @@ def register(app: Any) -> None:
         The exit status is 1 if there is one.
         """
         found = await found_parked(self.app, view=view, scan=scan)
-        found = found.older(older_than or 0, reason, stream)
+        found = found.older(older_than or 0, reason, stream, meant(self.app, stream))
         text = "\n".join(groups_text(found)) if group else parked_text(found, limit)
         self.answer(text, found, bad=bool(found.streams))
 
@@ -139,7 +140,8 @@ def register(app: Any) -> None:
 
         With an ID, or the beginning of one, show it in full.
         """
-        choice = CommandFilter(id, stream, reason, *await before(self.app, since, until))
+        times = await before(self.app, since, until)
+        choice = CommandFilter(id, stream, reason, *times, meant(self.app, stream))
         now, found, unseen = await found_commands(self.app, view=view, limit=limit, choice=choice)
         text = [command_text(each, now) for each in found] if id and found else []
         whole = choice == CommandFilter() and not view

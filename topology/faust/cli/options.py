@@ -7,6 +7,7 @@ from click import BadParameter, ClickException, Context, IntRange, Parameter, Pa
 from faust.cli import option
 from faust.cli.base import State
 
+from topology.engine.state.lane_names import Meant, meant_by
 from topology.faust.kafka.broker.clock import agree_on_time
 from topology.faust.kafka.worker_clock import wall
 from topology.model.duration import seconds_of
@@ -91,6 +92,11 @@ OLDER_THAN = option(
 def limit(default: int, help: str) -> Callable[[Any], Any]:
     """The option of how many there are at most."""
     return option("--limit", type=NUMBER, default=default, help=help)
+
+
+def meant(app: Any, stream: str) -> Meant:
+    """What `--stream` names in the views of an app."""
+    return meant_by(app.engine.topology.views, stream)
 
 
 async def before(

@@ -26,6 +26,7 @@ from topology.faust.cli.options import (
     WHY,
     before,
     limit,
+    meant,
 )
 from topology.faust.inspection.side_topics import LIMIT, side_record, side_topic
 from topology.faust.kafka.worker_clock import wall
@@ -93,4 +94,5 @@ def _register(app: Any, side: str) -> None:
 async def _chosen(
     app: Any, view: str, stream: str, reason: str, since: float | None, until: float | None
 ) -> SideFilter:
-    return SideFilter(view, stream, reason, *await before(app, since, until))
+    times = await before(app, since, until)
+    return SideFilter(view, stream, reason, *times, meant(app, stream))

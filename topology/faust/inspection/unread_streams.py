@@ -14,13 +14,14 @@ from topology.model.errors import Malformed
 from topology.model.event import Message
 
 Streams = set[str] | None
-"""Streams of the messages of a partition that are not read; None if they are too many to see."""
+"""Streams of the messages of a partition that are not read; None if not all of them are seen."""
 
 
 class UnreadStreams:
     """Looks at what is not read, at each partition once."""
 
     def __init__(self, durable: DurableState) -> None:
+        """durable: one that has found what is held."""
         self._durable = durable
         self._inputs: dict[tuple[str, int], Streams] = {}
         self._unkeyed: dict[str, list[Streams]] = {}
@@ -70,6 +71,8 @@ class UnreadStreams:
                 found.add(stream)
             return False
 
+        if (await self._durable.span([partition]))[partition].held:
+            return None
         tail = await self._durable.end_of(partition, note, least=start)
         return None if tail.cut else found
 

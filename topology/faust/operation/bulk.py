@@ -24,6 +24,10 @@ LIMIT = 1000
 SHOWN = 50
 _FACTS = {"released": "released", "skipped": "skipped", "dead": "dead", "waits": "waiting"}
 """Streams of which it is told one by one what came of it."""
+_OF_ROUTES = (
+    "{left} left as they are: `sequitur route {name}` is for those of a router's file; an "
+    "application gives a Release, a control record"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,16 +209,25 @@ async def _chosen(app: Any, name: str, choice: StreamSelection) -> _Chosen:
         found = old
         if ledger.unread and old:
             async with DurableState(app) as durable:
+                sources = {views[gap.view].of.name: views[gap.view].of for gap, _ in old}
+                await durable.find_held(sources.values())
                 unread = UnreadStreams(durable)
                 found = [each for each in old if not await unread.may_have(each[0])]
         commands = [Command(name, g.view, g.stream, at, only_missing=True) for g, at in found]
         return _Chosen(commands, len(old) - len(found), ledger.unseen)
     aside: ParkedStreams = await parked(app, view=choice.view)
     mine = aside.older(choice.older_than, choice.reason)
-    unseen = mine.unseen if choice.reason else []
+    unseen = [*mine.unseen] if choice.reason else []
+    streams = [one for one in mine.streams if one.view in views]
+    if routed := len(mine.streams) - len(streams):
+        # They stand under the names of their stages' tables, and no view takes commands for them.
+        left = counted(
+            routed, "stream of a stage that routes is", "streams of stages that route are"
+        )
+        unseen.append(_OF_ROUTES.format(left=left, name=name))
     # Its workers may have parked a stream that the first stage of a view has forgotten.
-    forced = {one.view: views[one.view].work is not None for one in mine.streams}
-    commands = [Command(name, o.view, o.stream, force=forced[o.view]) for o in mine.streams]
+    forced = {one.view: views[one.view].work is not None for one in streams}
+    commands = [Command(name, o.view, o.stream, force=forced[o.view]) for o in streams]
     return _Chosen(commands, 0, unseen)
 
 

@@ -56,13 +56,24 @@ def register(site: Site) -> None:
             ui.label("One stream's gap is skipped on the stream's page.")
 
 
+def verdict(ledger: Ledger) -> tuple[bool, str]:
+    """Whether all is well, as far as the gaps say, and a line on it."""
+    if ledger.streams:
+        streams = counted(ledger.streams, "gap")
+        return False, f"{streams}, with {counted(ledger.sequences, 'missing sequence')}"
+    if ledger.troubles or ledger.unread or ledger.unseen:
+        return False, "Nothing waits for something that is missing, but:"
+    return True, "Nothing is missing."
+
+
 def _show(found: Found) -> None:
     ledger, bars, number = found
-    streams = counted(ledger.streams, "gap")
-    line = f"{streams}, with {counted(ledger.sequences, 'missing sequence')}"
-    ui.label(line if ledger.streams else "Nothing is missing.").classes(
-        "bad" if ledger.streams else "good"
-    )
+    good, line = verdict(ledger)
+    ui.label(line).classes("good" if good else "bad")
+    for trouble in ledger.troubles:
+        ui.label(printable(str(trouble), 600)).classes("bad")
+    for unseen in dict.fromkeys(ledger.unseen):
+        ui.label(printable(unseen, 300))
     if ledger.unread:
         ui.label(f"{counted(ledger.unread, 'offset')} not read yet: what is missing may be there.")
     with ui.element("h2"):
@@ -78,8 +89,6 @@ def _show(found: Found) -> None:
     with ui.element("h2"):
         ui.label("The oldest")
     text_table("Gaps", _HEADS, [_row(gap) for gap in ledger.gaps], link="stream")
-    for unseen in dict.fromkeys(ledger.unseen):
-        ui.label(printable(unseen, 300))
 
 
 def _row(gap: OpenGap) -> dict[str, Any]:

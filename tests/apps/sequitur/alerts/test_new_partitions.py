@@ -1,8 +1,11 @@
-"""Where the watch begins in partitions in which it has never been, and in topics made anew."""
+"""Where the watch begins: in partitions in which it has never been, in topics made anew, and
+behind what it has not done."""
 
 import asyncio
+import time
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +17,13 @@ from sequitur.alerts.watch import Watch
 
 
 class Consumer:
-    """Partitions of offsets 3 to 9; what is committed in them, and where it was sent to."""
+    """Partitions of offsets 3 to 9; what is committed in them, and where it was sent to.
+
+    times: of their records (ms), from offset 3 on; None for one that nobody is shown.
+    """
 
     def __init__(self) -> None:
+        self.times: dict[int, list[int | None]] = {}
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         self.at: dict[TopicPartition, int] = {}
 
@@ -29,8 +36,31 @@ class Consumer:
     async def end_offsets(self, places: Iterable[TopicPartition]) -> dict[Any, int]:
         return dict.fromkeys(places, 9)
 
-    async def offsets_for_times(self, times: dict[TopicPartition, int]) -> dict[Any, None]:
-        return dict.fromkeys(times)
+    async def offsets_for_times(self, times: dict[TopicPartition, int]) -> dict[Any, Any]:
+        found = {}
+        for at, since in times.items():
+            there = (n for n, when in self._records(at, 3) if when >= since)
+            offset = next(there, None)
+            found[at] = None if offset is None else SimpleNamespace(offset=offset)
+        return found
+
+    def _records(self, at: TopicPartition, start: int) -> list[tuple[int, int]]:
+        records = enumerate(self.times.get(at.partition, []), 3)
+        return [(n, when) for n, when in records if n >= start and when is not None]
+
+    async def getmany(
+        self, *places: TopicPartition, timeout_ms: int, max_records: int
+    ) -> dict[TopicPartition, list[Any]]:
+        assert max_records == 1
+        for at in places:
+            if found := self._records(at, self.at[at]):
+                self.at[at] = found[0][0] + 1
+                return {at: [SimpleNamespace(timestamp=found[0][1])]}
+            self.at[at] = 9
+        return {}
+
+    async def position(self, at: TopicPartition) -> int:
+        return self.at[at]
 
     async def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         self.offsets |= offsets
@@ -46,7 +76,7 @@ class Watched(Watch):
         file = tmp_path / "alerts.toml"
         file.write_text(
             'name = "shop-alerts"\ntopics = ["shop.errors"]\n'
-            '[[pattern]]\nname = "refused"\nactions = ["note"]\n'
+            '[[pattern]]\nname = "refused"\nactions = ["note"]\nwithin = "10m"\nquiet = "0"\n'
             '[action.note]\ncommand = ["true"]\n'
         )
         super().__init__(read_config(file), {})
@@ -94,3 +124,44 @@ async def test_where_the_broker_tells_no_ids_it_goes_on_where_it_was(
     watch = Watched(tmp_path)
     assert await watch.look(p0=known) == {0: 9}
     assert await watch.look(p0="") == {0: 9}
+
+
+HOURS, MINUTE = 3 * 3600 * 1000, 60_000
+
+
+@pytest.mark.parametrize(
+    ("minutes", "done", "begins"),
+    [
+        # Those within the pattern's ten minutes before the first one that is not done.
+        ([0, 7, 8, 9, 10, 20], 7, 3),
+        ([0, 7, 8, 9, 18, 19], 7, 5),
+        # The first one that is not done is hidden, as one of a transaction that was given up.
+        ([0, 7, 8, 9, None, 18], 7, 5),
+        ([0, 7, 8, 9, None, None], 7, 7),
+        ([0, 7, 8, 9, 10, 11], 9, 9),
+        # What was not done is gone.
+        ([0, 7, 8, 9, 10, 11], 1, 3),
+    ],
+)
+async def test_it_reads_back_from_the_first_record_that_is_not_done(
+    minutes: list[int | None], done: int, begins: int, tmp_path: Path
+) -> None:
+    watch, long_ago = Watched(tmp_path), int(time.time() * 1000) - HOURS
+    watch.consumer.times[0] = [None if n is None else long_ago + n * MINUTE for n in minutes]
+    watch.consumer.offsets[TopicPartition("shop.errors", 0)] = OffsetAndMetadata(done, "id")
+    assert await watch.look(p0="id") == {0: begins}
+    assert watch.consumer.offsets[TopicPartition("shop.errors", 0)].offset == done
+
+
+async def test_it_reads_back_by_the_first_one_that_is_not_done_of_all_partitions(
+    tmp_path: Path,
+) -> None:
+    watch, now = Watched(tmp_path), int(time.time() * 1000)
+    watch.consumer.times = {
+        0: [now - HOURS + n * MINUTE for n in range(6)],
+        1: [now - HOURS + n * MINUTE for n in (-60, -1, 1, 2, 3, 4)],
+    }
+    for number, done in ((0, 8), (1, 9)):
+        at = TopicPartition("shop.errors", number)
+        watch.consumer.offsets[at] = OffsetAndMetadata(done, "id")
+    assert await watch.look(p0="id", p1="id") == {0: 3, 1: 4}

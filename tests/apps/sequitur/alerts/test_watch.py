@@ -1,6 +1,7 @@
 """Alerts over a real broker: told once, over restarts too."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,10 +47,10 @@ async def test_an_alert_is_told_once_over_restarts(
     producer = AIOKafkaProducer(**kafka)
     await producer.start()
 
-    async def fail(*exceptions: str) -> None:
+    async def fail(*exceptions: str, when: int | None = None) -> None:
         for each in exceptions:
             report = {"view": "v", "error": f"{each}: no", "traceback": "", "done": "advance"}
-            await producer.send_and_wait(name, orjson.dumps(report))
+            await producer.send_and_wait(name, orjson.dumps(report), timestamp_ms=when)
 
     async def watched(alerts: int, *exceptions: str) -> list[str]:
         """What was told once a watch that starts anew has seen these, at least so many alerts."""
@@ -66,9 +67,15 @@ async def test_an_alert_is_told_once_over_restarts(
         return [orjson.loads(line)["group"]["exception"] for line in found if line]
 
     try:
-        assert await watched(1, "A", "B", "A", "A", "B") == ["A"]
+        # Two of D are done when it goes away for hours; the third came minutes behind them.
+        long_ago = int(time.time() * 1000) - 3 * 3600 * 1000
+        await fail("D", "D", "E", "E", "E", when=long_ago)
+        assert await watched(1) == ["E"]
+        await fail("D", when=long_ago + 60_000)
+        assert await watched(2) == ["E", "D"]
+        assert await watched(3, "A", "B", "A", "A", "B") == ["E", "D", "A"]
         # The two of B are before the restart, the third behind it.
-        assert await watched(2, "B") == ["A", "B"]
-        assert await watched(3, "A", "C", "C", "C") == ["A", "B", "C"]
+        assert await watched(4, "B") == ["E", "D", "A", "B"]
+        assert await watched(5, "A", "C", "C", "C") == ["E", "D", "A", "B", "C"]
     finally:
         await producer.stop()

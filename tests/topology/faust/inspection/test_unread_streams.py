@@ -32,17 +32,20 @@ class Topics:
 
     def __init__(
         self, topology: Topology, *, orders: tuple[str, ...] = (), keyed: tuple[str, ...] = (),
-        cut: str | None = None,
+        cut: str | None = None, held: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.topology = topology
         self._topics = {"orders": ("read", *orders), BY_STREAM: ("read", *keyed)}
-        self._cut = cut
+        self._cut, self._held = cut, held
 
     async def inputs(self, source: Source) -> list[TopicPartition]:
         return [TopicPartition(name, 0) for name in source.topics]
 
     async def span(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Span]:
-        return {each: Span(0, len(self._topics[each.topic])) for each in partitions}
+        return {
+            each: Span(0, len(self._topics[each.topic]), 1 if each.topic in self._held else 0)
+            for each in partitions
+        }
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
         return {each: SimpleNamespace(offset=1) for each in partitions}
@@ -82,6 +85,10 @@ def gap(view: str, stream: str) -> OpenGap:
         # Not all of it was looked at.
         (Topics(shop(), orders=("c",), cut="only the last …"), ["a", "b"]),
         (Topics(shop(), keyed=("c",), cut="only the last …"), ["a", "b"]),
+        # An open transaction of another producer hides what there is.
+        (Topics(shop(), held=("orders",)), ["a", "b"]),
+        (Topics(shop(), held=(BY_STREAM,)), ["a", "b"]),
+        (Topics(shop(keyed=True), orders=("c",), held=("orders",)), ["a", "b"]),
     ],
 )
 async def test_a_stream_with_a_message_that_is_not_read_may_have_what_it_misses(
