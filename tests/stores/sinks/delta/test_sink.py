@@ -53,12 +53,7 @@ class TestDeltaSink(DeltaStore, CrashingStore):
     )
     test_a_stream_that_is_behind_is_told = ShadowTablesContract.test_a_stream_that_is_behind_is_told
 
-    _rows_of_keys = TypesContract._rows_of_keys
     test_every_value_comes_back = TypesContract.test_every_value_of_every_type_comes_back_as_it_was
-    test_rows_of_every_key_come_in_order = (
-        TypesContract.test_rows_of_every_key_come_in_order_and_are_found_again
-    )
-    test_a_rebuilt_shadow_is_switched_to = TypesContract.test_a_rebuilt_shadow_is_switched_to
     test_rows_of_every_type_are_compared = ComparedContract.test_rows_of_every_type_are_compared
     test_a_value_that_does_not_fit = (
         TypesContract.test_a_value_that_does_not_fit_is_dead_with_the_reason
