@@ -49,7 +49,7 @@ class TestDistributedDeltaSink(DistributedDeltaStore, PartsContract):
             assert sink.progress() == other.progress()
         assert self.rows("orders") == {(2,): {"state": "1"}, (3,): {"state": "1"}, (4,): {}}
 
-    @pytest.mark.parametrize("step", ("_begin", "_save_streams"))
+    @pytest.mark.parametrize("step", ["_begin", "_save_streams"])
     def test_a_batch_that_is_cut_off_is_applied_once_whatever_it_comes_in(self, step: str) -> None:
         # Before a step is behind the one before it; what is cut off may be so again.
         twice = [("before", [0, 5])] if step == self.steps[-1] else []
