@@ -64,6 +64,16 @@ def clusters_named(rows: Rows, name: str) -> set[str]:
     return {str(key[1]) for key, value in rows.items() if key[0] == "name" and value == name}
 
 
+def topic_row(cluster: str, topic: str) -> tuple[str | int, ...]:
+    """The key of the row that says that a site has begun to forward a topic."""
+    return "topic", cluster, topic
+
+
+def topics_begun(rows: Rows, cluster: str) -> set[str]:
+    """The topics that a site has begun to forward, whether or not anything came of it."""
+    return {str(key[2]) for key in rows if len(key) == 3 and key[:2] == ("topic", cluster)}
+
+
 async def decide(site: Site, cluster: str, fence: Fence) -> None:
     """Write at a site what is decided of another one; nothing if that is written there already.
 

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from stores.sites.checks import check_no_loop, check_topic, reasons_to_stop
 from stores.sites.copy_writer import SHUT_OUT, Copy, CopyWriter, last_of
 from stores.sites.errors import AWAY, SiteError, SiteFenced
-from stores.sites.fences import check_fence
+from stores.sites.fences import check_fence, topic_row
 from stores.sites.origin import is_forwarded
 from stores.sites.site import SITES, Extent, Last, Position, Site
 from stores.topic_id import topic_id
@@ -81,8 +81,14 @@ class Forwarder:
         check_fence(await self.peer.rows(SITES), own, self.peer.name)
         await writer.start()
         check_fence(rows := await self.peer.rows(SITES), own, self.peer.name)
-        if rows.get(("name", own)) != self.own.name:
-            await writer.write((), {}, {("name", own): self.own.name})
+        about: dict[tuple[str | int, ...], str | bool] = {
+            ("name", own): self.own.name,
+            topic_row(own, self.topic): True,
+        }
+        if any(rows.get(key) != value for key, value in about.items()):
+            await writer.write((), {}, about)
+            # A takeover that did not see this yet has fenced before, and does not shut out.
+            check_fence(await self.peer.rows(SITES), own, self.peer.name)
         consumer = self._consumer = AIOKafkaConsumer(
             **{"fetch_max_wait_ms": 50, **self.own.kafka},
             enable_auto_commit=False,

@@ -7,7 +7,7 @@ from typing import Any
 from stores.sites.copies import copies_of
 from stores.sites.copy_writer import REFUSED, SHUT_OUT, Copy, CopyWriter
 from stores.sites.errors import SiteError
-from stores.sites.fences import Fence, Rows, clusters_named, decide
+from stores.sites.fences import Fence, Rows, clusters_named, decide, topics_begun
 from stores.sites.lag import Behind, between
 from stores.sites.losses import given_up
 from stores.sites.origin import passed
@@ -72,7 +72,7 @@ async def take_over(
         lost: its name.
         cluster: its cluster id.
         sites: the others.
-        topics: which are forwarded.
+        topics: which are forwarded; those that it has begun to forward count, too.
         fence: what is written down.
         say: is told of each partition that is made equal.
 
@@ -87,6 +87,8 @@ async def take_over(
         await decide(site, cluster, fence)
     copied = {site.name: await site.positions() for site in sites}
     known = {where[0] for where in between(cluster, copied)}
+    for site in sites:  # after the decision: who begins now finds it
+        known |= topics_begun(await site.rows(SITES), cluster)
     total, wrong = 0, list[SiteError]()
     for topic in sorted({*topics} | known):
         try:

@@ -72,8 +72,8 @@ class HeldDeliveries:
         self._arrived(delivery)
 
     def _settle(self, offset: int) -> None:
-        if offset in self._committing:
-            self.held[offset].state = "done"
+        if offset in self._committing and (held := self.held.get(offset)) is not None:
+            held.state = "done"
         if (delivery := self.held.get(offset)) is not None and delivery.state == "done":
             del self.held[offset]
         for futures in (self._unsettled, self._committing):
@@ -113,8 +113,12 @@ class HeldDeliveries:
     # What the consumer says.
 
     async def complete(self, delivery: UnitDelivery, recovered: bool, durable: bool) -> None:
-        """See `UnitDelivery.done`."""
+        """See `UnitDelivery.done`. What is being committed is complete when that is."""
         delivery.check()
+        if (committing := self._committing.get(delivery.offset)) is not None:
+            if durable:
+                await asyncio.shield(committing)
+            return
         delivery.state = "done"
         waiting = self._unsettled[delivery.offset] = asyncio.get_running_loop().create_future()
         await self._send("done", n=[delivery.number], recovered=recovered)
@@ -128,16 +132,22 @@ class HeldDeliveries:
         reason: str,
         failed: bool = True,
     ) -> None:
-        """See `UnitDelivery.roll_back`."""
-        chosen = list(deliveries)
+        """See `UnitDelivery.roll_back`.
+
+        What is being committed goes on: how it ends is told by the commit.
+        """
+        chosen = [each for each in deliveries if each.offset not in self._committing]
         for delivery in chosen:
             delivery.check()
+        if not chosen:
+            return
         for delivery in chosen:
             delivery.state = "rolled back"
             self.held.pop(delivery.offset, None)
             back = {delivery.offset}
             for each in [*self.held.values()] if delivery.unit is not None else ():
-                if each.unit == delivery.unit and each.state == "held":
+                mine = each.unit == delivery.unit and each.offset not in self._committing
+                if mine and each.state == "held":
                     each.state = "rolled back"
                     del self.held[each.offset]
                     back.add(each.offset)

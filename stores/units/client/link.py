@@ -255,8 +255,7 @@ class MemberLink(HeldDeliveries):
                     self.position = int(frame["position"])
                 case "returned":
                     for offset in frame["o"]:
-                        if (returned := self.held.pop(offset, None)) is not None:
-                            returned.lose()
+                        self._refuse(offset, "the owner took it back")
                 case "refused":
                     self._refused(frame)
                 case "moved" | "lost":

@@ -68,6 +68,10 @@ class UnitQueue(Deliveries, Administration):
         """How many messages are parked."""
         return len(self._ledger.stored)
 
+    def is_stored(self, offset: int) -> bool:
+        """Whether a message is in a row: the position has passed it, and it is not complete."""
+        return offset in self._ledger.stored
+
     @property
     def paused(self) -> bool:
         """Whether somebody has paused the whole member."""

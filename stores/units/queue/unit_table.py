@@ -88,6 +88,21 @@ class UnitTable:
         if not self._ledger.arrived(record):
             return
         self._ledger.finish(record, Outcome.HANDED)
+        self._go_on(unit, epoch)
+
+    def handed_ahead(self, unit: str, epoch: int, now: float) -> None:
+        """Such a record lies ahead: what waits for it goes on. It arrives later, to no effect.
+
+        Args:
+            unit: its name.
+            epoch: of its move.
+            now: seconds since 1970.
+        """
+        self.expire(now)
+        self._go_on(unit, epoch)
+
+    def _go_on(self, unit: str, epoch: int) -> None:
+        """What waits for a unit's move goes on."""
         if (found := self._units.get(unit)) is None:
             return
         for message in list(found.waiting):
@@ -125,6 +140,12 @@ class UnitTable:
     def moved(self) -> int:
         """How many units have left whose late messages are refused."""
         return len(self._moved)
+
+    @property
+    def arriving(self) -> bool:
+        """Whether a unit waits for the member that it comes from. It looks at all units."""
+        heads = (unit.waiting[0] for unit in self._units.values() if unit.waiting)
+        return any(each.handover and each.handover.kind == "arrives" for each in heads)
 
     def commit_send(self, offset: int, now: float) -> None:
         """The send of a message that arrived uncommitted is committed.

@@ -59,6 +59,10 @@ class Owner(MemberSessions):
         """Where to read on; None before anything is known: see the group, or begin."""
         self.topic: str | None = None
         """The id of the topic that this is about; None: nobody has said."""
+        self.looked = 0
+        """Up to where was looked ahead, while it was full."""
+        self._handed_ahead: dict[tuple[str, int], int] = {}
+        """Unit and epoch of its move → the offset ahead that says that it is handed over."""
         self.stale = False
         """Whether the log has gone back, so that it is to be looked what the topic is."""
 
@@ -164,6 +168,26 @@ class Owner(MemberSessions):
             elif found.unit is not None and group == self.settings.group:
                 self.queue.handed(found.unit, handover.epoch, record.offset, now)
         self.queue.nothing_below(read_to)
+        self.tick()
+
+    def look_ahead(self, records: Iterable[Any], looked: int) -> None:
+        """While it is full: what lies ahead may let a unit go on that fills it.
+
+        records: those with a handover. looked: up to where they were looked for.
+        """
+        for record in records:
+            found = read_headers(record.headers)
+            handover, group = found.handover or (None, "")
+            if handover is None or handover.kind != "handed" or group != self.settings.group:
+                continue
+            if found.unit is not None:
+                self._handed_ahead[found.unit, handover.epoch] = record.offset
+        self.looked, read = looked, self.queue.read_to
+        # What begins such a wait may lie ahead, too: it is told again when that has arrived.
+        ahead = {key: offset for key, offset in self._handed_ahead.items() if offset >= read}
+        self._handed_ahead = ahead
+        for unit, epoch in ahead:
+            self.queue.handed_ahead(unit, epoch, steady())
         self.tick()
 
     @property

@@ -13,6 +13,8 @@ from aiokafka.errors import KafkaError, ProducerFenced
 import stores.kafka_records  # noqa: F401  # what it reads may have header names that are not UTF-8
 from stores.topic_id import topic_id
 from stores.units.errors import UnitError
+from stores.units.kafka.records import HANDOVER
+from stores.units.kafka.row_log import PATIENCE, read_to, reader
 from stores.units.kafka.topics import rows_topic
 from stores.units.server.owner import Owner
 from stores.units.server.settings import ServerSettings
@@ -25,6 +27,8 @@ RECORDS = 2_000
 """Read at a time."""
 AGAIN = 1.0
 """Seconds until an owner that failed starts again."""
+AHEAD = 1.0
+"""Seconds between looks at what lies ahead of members that are full."""
 RETENTION = 60.0
 """Seconds between looks at what retention has deleted."""
 LONGEST = 60.0
@@ -71,7 +75,7 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
         """Own what is assigned until it is told to stop; then hand over in order."""
         await self._consumer.start()
         self._consumer.subscribe([self._settings.destination], listener=self)
-        forgetting = asyncio.create_task(self._forget_moved())
+        looking = [asyncio.create_task(each) for each in (self._forget_moved(), self._look_ahead())]
         try:
             while not stopped.is_set():
                 try:
@@ -80,7 +84,7 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                     logger.warning("reading: %s; trying again", printable(error))
                     await asyncio.sleep(AGAIN)
         finally:
-            await end_tasks(forgetting)
+            await end_tasks(*looking)
             for member in list(self._tasks):
                 self._release(member)
             if self._ending:
@@ -237,6 +241,36 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                     if owner.queue.moved:
                         owner.queue.log_begins((await self._consumer.beginning_offsets([at]))[at])
                         owner.tick()
+
+    async def _look_ahead(self) -> None:
+        """Let units go on that fill a member, and wait for what lies behind; until cancelled."""
+        while True:
+            await asyncio.sleep(AHEAD)
+            for owner in list(self.owners.values()):
+                if owner.full and owner.queue.arriving:
+                    try:
+                        await self._read_ahead(owner)
+                    except Exception as error:  # it is tried again
+                        logger.warning(
+                            "member %d, reading ahead: %s", owner.member, printable(repr(error))
+                        )
+
+    async def _read_ahead(self, owner: Owner) -> None:
+        at = TopicPartition(self._settings.destination, owner.member)
+        place = max(owner.looked, owner.queue.read_to)
+        found, end = list[Any](), (await self._consumer.end_offsets([at]))[at]
+        if place < end:
+            consumer = reader(self._settings.kafka)
+            try:
+                await consumer.start()
+                consumer.assign([at])
+                consumer.seek(at, place)
+                async for record in read_to(consumer, at, end, PATIENCE):
+                    if any(name == HANDOVER for name, _ in record.headers):
+                        found.append(record)
+            finally:
+                await wait_for_stop(consumer.stop())
+        owner.look_ahead(found, max(place, end))
 
     async def _tell_of_loss(self, owner: Owner, place: int, offset: int) -> None:
         at = TopicPartition(self._settings.destination, owner.member)

@@ -150,6 +150,8 @@ class MemberSessions(Durability):
 
     def _is_complete(self, session: Session, offset: int) -> bool:
         """Whether this session completed it: here, or as the former owner has heard."""
+        if self.queue.is_stored(offset):
+            return False
         position, done = self._restored
         return offset < position or offset in done or offset in session.completed
 

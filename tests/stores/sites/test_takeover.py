@@ -158,6 +158,49 @@ async def test_a_site_that_is_fenced_forwards_again_when_it_is_returned(
     assert await read(kennedy, topic) == [(id, word) for word in "1234"]
 
 
+async def test_a_takeover_shuts_out_forwarders_of_topics_that_its_file_does_not_name(
+    sites: tuple[Site, Site], everywhere: Callable[..., str]
+) -> None:
+    """Of which nothing has been copied yet, so that no position tells of them."""
+    newark, kennedy = sites
+    topic, id = everywhere(), await newark.identify()
+    last = max([0, *(each.epoch for each in fences_of(await kennedy.rows(SITES), id))])
+    async with running(newark, kennedy, topic) as forwarder:
+        fence = Fence(last + 1, True, "me", "", 0.0)
+        try:
+            assert await take_over("newark", id, [kennedy], [], fence) == 0
+            await publish(newark, topic, "1")
+            with pytest.raises(ProducerFenced):
+                await all_of(forwarder, 1)
+        finally:
+            await decide(kennedy, id, Fence(last + 2, False, "me", "", 0.0))
+    assert await read(kennedy, topic) == []
+
+
+async def test_a_forwarder_that_begins_a_topic_while_its_site_is_taken_over_finds_the_fence(
+    sites: tuple[Site, Site], everywhere: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The takeover has not seen the topic, as the forwarder writes it down only then."""
+    newark, kennedy = sites
+    topic, id = everywhere(), await newark.identify()
+    last = max([0, *(each.epoch for each in fences_of(await kennedy.rows(SITES), id))])
+    write = CopyWriter.write
+
+    async def late(self: CopyWriter, *given: object) -> None:
+        fence = Fence(last + 1, True, "me", "", 0.0)
+        await take_over("newark", id, [kennedy], [], fence)
+        await write(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(CopyWriter, "write", late)
+    forwarder = Forwarder(newark, kennedy, topic)
+    try:
+        with pytest.raises(SiteFenced):
+            await forwarder.start()
+    finally:
+        await forwarder.stop()
+        await decide(kennedy, id, Fence(last + 2, False, "me", "", 0.0))
+
+
 async def test_what_retention_deleted_before_it_was_copied_is_named_and_given_up_on_record(
     sites: tuple[Site, Site], everywhere: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,17 +3,22 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import orjson
 import pytest
+from aiokafka import TopicPartition
 
 from stores.units.errors import UnitError
+from stores.units.kafka.records import Headers, handover_headers
 from stores.units.kafka.rows import row_json, row_value
 from stores.units.queue import Handover, MovedAway, Outcome
 from stores.units.server import partitions
 from stores.units.server.settings import ServerSettings
 from tests.stores.units.desk import Desk
+from tests.stores.units.one_process import one_member
 
+U = [("unit", b"u")]
 LEAVES, ARRIVES = Handover("leaves", 3, 1), Handover("arrives", 3, 0)
 
 
@@ -45,6 +50,81 @@ def test_what_arrives_waits_until_it_is_handed_over() -> None:
     assert desk.offsets("one") == []
     desk.queue.handed("u", 3, 3, desk.now)
     assert desk.offsets("one") == [1]
+
+
+def test_what_arrives_goes_on_by_a_handover_that_lies_ahead() -> None:
+    desk = Desk()
+    desk.open("one")
+    desk.queue.handed_ahead("u", 3, desk.now)
+    assert not desk.queue.arriving
+    desk.send("u", handover=ARRIVES)
+    desk.send("u", "v")
+    assert desk.queue.arriving
+    desk.queue.handed_ahead("u", 2, desk.now)
+    assert desk.offsets("one") == [2]
+    desk.queue.handed_ahead("u", 3, desk.now)
+    assert not desk.queue.arriving
+    desk.open("two")
+    desk.complete("two", desk.take("two"))
+    assert desk.commit().position == 2
+    desk.queue.handed("u", 3, 3, desk.now)
+    assert (desk.queue.counts[Outcome.HANDED], desk.queue.read_to) == (2, 4)
+
+
+@pytest.mark.parametrize("further", [0, 2])
+async def test_a_member_that_a_unit_fills_hears_ahead_that_it_is_handed_over(
+    further: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is paused, and would read no further. further: what lies before the unit arrives."""
+    at, arrives = TopicPartition("d", 0), handover_headers("u", ARRIVES)
+    handed = handover_headers("u", Handover("handed", 3, 0), "g")
+    others = handover_headers("u", Handover("handed", 3, 0), "another group")
+    given: list[Headers] = [[]] * further + [arrives, U, U, others, handed]
+    log: list[Any] = [
+        SimpleNamespace(offset=n, value=b"%d" % n, key=None, headers=tuple(each), timestamp=0)
+        for n, each in enumerate(given)
+    ]
+    place, seeks = 0, list[int]()
+
+    def seek(_: object, to: int) -> None:
+        nonlocal place
+        place = to
+        seeks.append(to)
+
+    async def getmany(*_: object, **__: object) -> dict[Any, list[Any]]:
+        nonlocal place
+        found, place = log[place:], len(log)
+        return {at: found}
+
+    async def position(_: object) -> int:
+        return place
+
+    kafka = AsyncMock(getmany=getmany, position=position, assign=Mock(), seek=seek)
+    kafka.end_offsets.return_value = {at: len(log)}
+    monkeypatch.setattr(partitions, "AIOKafkaConsumer", lambda **_: kafka)
+    monkeypatch.setattr(partitions, "reader", lambda _: kafka)
+    monkeypatch.setattr(partitions, "AHEAD", 0.01)
+    async with one_member(monkeypatch, messages=2) as member:
+        owner = member.owner
+        owned = partitions.OwnedPartitions(owner.settings, 1, {}, "http://h", {0: owner})
+        _, arrivals = member.link()
+        if further:  # it has looked before the unit arrived
+            owner.arrive(log[:2], 2)
+            await owned._read_ahead(owner)
+            for _ in range(2):
+                await (await arrivals.next()).done(durable=True)
+        owner.arrive(log[further : further + 2], further + 2)
+        assert (owner.full, owner.queue.arriving) == (True, True)
+        looking = asyncio.create_task(owned._look_ahead())
+        first = await arrivals.next()
+        assert (first.value, seeks) == (b"%d" % (further + 1), [2])
+        looking.cancel()
+        await first.done(durable=True)
+        assert not owner.full
+        owner.arrive(log[further + 2 :], len(log))
+        second = await arrivals.next()
+        await second.done(durable=True)
+        assert (second.value, owner.queue.messages) == (b"%d" % (further + 2), 0)
 
 
 def test_a_poisoned_unit_leaves_with_its_dead_letters() -> None:

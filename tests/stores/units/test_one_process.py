@@ -1,6 +1,8 @@
 """Owner and consumer when time, connections or contents are not as one would like. No broker."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +18,9 @@ from stores.units.kafka.row_log import RowKey
 from stores.units.kafka.rows import row_json, row_value
 from stores.units.queue import Filter, UnitMark, UnitMessage
 from stores.units.server.transactions import Batch, Send
-from stores.units.wire import PATH
+from stores.units.wire import PATH, packed
 from tests.stores.units.one_process import OneMember, one_member
+from topology.ordered_commit.offset_ranges import OffsetRanges
 
 U = [("unit", b"u")]
 
@@ -65,6 +68,110 @@ async def test_another_consumer_by_the_name_of_a_session_waits_for_its_end(
             owner.join("old", 1, Filter(), [], [], [], "second")
         owner.leave(session, complete=False)
         owner.join("old", 1, Filter(), [], [], [], "second")
+
+
+async def test_a_redriven_message_that_a_former_session_holds_is_not_taken_for_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The position has passed it, as it was parked; else its commit ended, and nothing was sent."""
+    rows: dict[RowKey, Any] = {
+        ("position",): {"position": 1, "done": packed(OffsetRanges().encode()), "topic": None},
+        ("session", "s"): {"since": 1.0},
+        ("message", 0): row_json(UnitMessage(0, "u", content=b"1")),
+    }
+    async with one_member(monkeypatch, rows) as member:
+        owner, frames = member.owner, list[tuple[str, dict[str, Any]]]()
+        session, told = owner.join("s", 1, Filter(), [0], [], [])
+        monkeypatch.setattr(session, "send", lambda kind, **given: frames.append((kind, given)))
+        assert told["pending"]
+        await owner.made_durable()
+        ((kind, given),) = frames
+        assert (kind, [each["o"] for each in given["d"]], given["gone"]) == ("rejoined", [0], [])
+        assert owner.join("s", 1, Filter(), [0], [], [])[1]["gone"] == []
+        owner.complete(session, list(session.held))
+        assert owner.join("s", 1, Filter(), [], [0], [])[1]["gone"] == [0]
+
+
+@contextmanager
+def held_up_commits(member: OneMember, monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Event]:
+    """The owner commits nothing more until this is set, at the end at the latest."""
+    gate, commit = asyncio.Event(), member.owner._transactions.commit
+
+    async def held_up(batch: Batch) -> float:
+        await gate.wait()
+        return await commit(batch)
+
+    monkeypatch.setattr(member.owner._transactions, "commit", held_up)
+    try:
+        yield gate
+    finally:
+        gate.set()
+
+
+@pytest.mark.parametrize("connected", [True, False])
+async def test_a_commit_goes_on_when_its_delivery_is_rolled_back_meanwhile(
+    connected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with one_member(monkeypatch) as member:
+        link, arrivals = member.link(prefetch=2)
+        member.arrive(b"1", b"2", headers=U)
+        delivery, after = await arrivals.next(), await arrivals.next()
+        with held_up_commits(member, monkeypatch):
+            owners = dict(member._follower.owners)
+            if not connected:
+                member._follower.owners.clear()
+                assert link._socket is not None
+                await link._socket.close()
+                async with asyncio.timeout(60):
+                    while link._socket is not None:
+                        await asyncio.sleep(0.01)
+            committing = asyncio.create_task(link.commit([delivery], [{"topic": "out"}]))
+            with pytest.raises(TimeoutError):
+                async with delivery, asyncio.timeout(0.2):
+                    await asyncio.shield(committing)
+            await after.roll_back()
+            assert (delivery.state, after.state) == ("held", "rolled back")
+            member._follower.owners.update(owners)
+        async with asyncio.timeout(60):
+            await committing
+        assert delivery.state == "done"
+        again = await arrivals.next()
+        assert (again.value, delivery.offset in link.held) == (b"2", False)
+        assert [each.topic for batch in member.committed for each in batch.sends] == ["out"]
+
+
+async def test_a_block_that_ends_while_its_delivery_is_committed_leaves_that_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with one_member(monkeypatch) as member:
+        link, arrivals = member.link()
+        member.arrive(b"1")
+        delivery = await arrivals.next()
+        with held_up_commits(member, monkeypatch):
+            async with delivery:
+                committing = asyncio.create_task(link.commit([delivery], []))
+                while not link._committing:
+                    await asyncio.sleep(0)
+            durable = asyncio.create_task(delivery.done(durable=True))
+            await asyncio.wait([durable], timeout=0.1)
+            assert (durable.done(), delivery.state) == (False, "held")
+        async with asyncio.timeout(60):
+            await asyncio.gather(committing, durable)
+        assert delivery.state == "done"
+
+
+async def test_a_commit_of_what_the_owner_took_back_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It told so before it heard of the commit, which it refuses then."""
+    async with one_member(monkeypatch) as member:
+        link, arrivals = member.link()
+        member.arrive(b"1")
+        delivery = await arrivals.next()
+        session = member.owner.sessions["s"]
+        member.owner.roll_back(session, list(session.held), 0.0, "", failed=False)
+        async with asyncio.timeout(60):
+            with pytest.raises(DeliveryLost, match="took it back"):
+                await link.commit([delivery], [])
+        assert (await arrivals.next()).value == b"1"
 
 
 async def test_many_large_messages_arrive_in_frames_that_fit(

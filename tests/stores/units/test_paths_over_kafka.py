@@ -102,6 +102,32 @@ async def test_a_unit_moves_while_it_is_sent_to_and_worked_on(destination: Creat
             assert await units.homes("order-7") == [1 - int(home)]
 
 
+async def test_a_unit_moves_to_a_member_that_it_fills_before_it_is_handed_over(
+    destination: Create,
+) -> None:
+    """What lets it go on lies behind what waits for it, where the paused member does not read."""
+    there = destination(2)
+    async with (
+        paths(there),
+        there.server(messages=2),
+        there.producer(**ROUTED) as producer,
+        there.consumer() as consumer,
+        PathAdministration(there.name, there.kafka, TOKEN) as admin,
+    ):
+        unit = producer.unit("order-7")
+        await unit.send(b"0")
+        held = await received(consumer)
+        await admin.move("order-7", 1 - held.member, by="me")
+        for number in range(1, 8):
+            await unit.send(b"%d" % number)
+            await asyncio.sleep(0.1)  # else they are read at once
+        await held.done(durable=True)
+        for number in range(1, 8):
+            delivery = await received(consumer)
+            assert (delivery.value, delivery.member) == (b"%d" % number, 1 - held.member)
+            await delivery.done()
+
+
 async def test_a_path_outlives_the_service_and_goes_with_the_last_message(
     destination: Create,
 ) -> None:
