@@ -129,7 +129,8 @@ class MessageTables:
         """Make what is missing, in the caller's transaction. Raises MessageLogError."""
         if not self._is_complete(connection):
             # Before any table: outside of a transaction SQLite commits each of them by itself.
-            begin_writing(connection)
+            if not _is_autocommit(connection):
+                begin_writing(connection)
             lock_until_commit(connection, AdvisoryLock.MESSAGE_LOG)
         has_layout = self._has_layout(connection)
         create_missing(connection, self._metadata, AdvisoryLock.MESSAGE_LOG)
@@ -157,3 +158,14 @@ class MessageTables:
                 f"with {LAYOUT}; use the version that made them, or another name for a new log"
             )
         return found is not None
+
+
+def _is_autocommit(connection: Connection) -> bool:
+    """Whether nobody would end a transaction that is begun on it: SQLite, asked for by the caller.
+
+    It has run a statement by now; so an engine that begins transactions itself has begun one.
+    """
+    if connection.dialect.name != "sqlite":
+        return False
+    driver: Any = connection.connection.driver_connection
+    return driver.isolation_level is None and not driver.in_transaction

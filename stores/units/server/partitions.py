@@ -29,6 +29,8 @@ AGAIN = 1.0
 """Seconds until an owner that failed starts again."""
 AHEAD = 1.0
 """Seconds between looks at what lies ahead of members that are full."""
+TOLD = 10_000
+"""Records of a look after which it is noted how far it is."""
 RETENTION = 60.0
 """Seconds between looks at what retention has deleted."""
 LONGEST = 60.0
@@ -258,7 +260,7 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _read_ahead(self, owner: Owner) -> None:
         at = TopicPartition(self._settings.destination, owner.member)
         place = max(owner.looked, owner.queue.read_to)
-        found, end = list[Any](), (await self._consumer.end_offsets([at]))[at]
+        end = (await self._consumer.end_offsets([at]))[at]
         if place < end:
             consumer = reader(self._settings.kafka)
             try:
@@ -266,11 +268,15 @@ class OwnedPartitions(ConsumerRebalanceListener):  # type: ignore[misc]
                 consumer.assign([at])
                 consumer.seek(at, place)
                 async for record in read_to(consumer, at, end, PATIENCE):
-                    if any(name == HANDOVER for name, _ in record.headers):
-                        found.append(record)
+                    told = [record] if any(n == HANDOVER for n, _ in record.headers) else []
+                    # What is read is not read again, also if the rest cannot be read now.
+                    if told or record.offset - owner.looked >= TOLD:
+                        owner.look_ahead(told, record.offset + 1)
+                        if not owner.full:
+                            return
             finally:
                 await wait_for_stop(consumer.stop())
-        owner.look_ahead(found, max(place, end))
+        owner.look_ahead((), max(place, end))
 
     async def _tell_of_loss(self, owner: Owner, place: int, offset: int) -> None:
         at = TopicPartition(self._settings.destination, owner.member)

@@ -134,3 +134,17 @@ async def test_a_log_is_made_on_a_connection_of_asyncio(tmp_path: Path) -> None:
         found = await connection.execute(text("SELECT version FROM sequitur_layout"))
         assert found.scalars().all() == [1]
     await engine.dispose()
+
+
+@pytest.mark.parametrize("of_engine", [False, True])
+def test_a_log_is_made_on_a_connection_that_commits_by_itself(
+    of_engine: bool, tmp_path: Path
+) -> None:
+    level: Any = {"isolation_level": "AUTOCOMMIT"}
+    engine = create_engine(f"sqlite:///{tmp_path}/shop.sqlite", **(level if of_engine else {}))
+    with engine.connect().execution_options(**level) as connection:
+        MessageLog().create(connection)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT version FROM sequitur_layout")).scalars().all() == [
+            1
+        ]

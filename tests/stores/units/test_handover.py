@@ -8,6 +8,7 @@ from unittest.mock import AsyncMock, Mock
 import orjson
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaConnectionError
 
 from stores.units.errors import UnitError
 from stores.units.kafka.records import Headers, handover_headers
@@ -125,6 +126,40 @@ async def test_a_member_that_a_unit_fills_hears_ahead_that_it_is_handed_over(
         second = await arrivals.next()
         await second.done(durable=True)
         assert (second.value, owner.queue.messages) == (b"%d" % (further + 2), 0)
+
+
+async def test_what_was_read_ahead_counts_though_the_rest_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at, arrives = TopicPartition("d", 0), handover_headers("u", ARRIVES)
+    handed = handover_headers("u", Handover("handed", 3, 0), "g")
+    log: list[Any] = [
+        SimpleNamespace(offset=n, value=b"%d" % n, key=None, headers=tuple(each), timestamp=0)
+        for n, each in enumerate([arrives, U, U, handed, U])
+    ]
+    left = [log[2:4]]
+
+    async def getmany(*_: object, **__: object) -> dict[Any, list[Any]]:
+        if not left:
+            raise KafkaConnectionError
+        return {at: left.pop()}
+
+    kafka = AsyncMock(getmany=getmany, assign=Mock(), seek=Mock())
+    kafka.position.return_value = 2
+    kafka.end_offsets.return_value = {at: len(log)}
+    monkeypatch.setattr(partitions, "AIOKafkaConsumer", lambda **_: kafka)
+    monkeypatch.setattr(partitions, "reader", lambda _: kafka)
+    async with one_member(monkeypatch, messages=1) as member:
+        owner = member.owner
+        owned = partitions.OwnedPartitions(owner.settings, 1, {}, "http://h", {0: owner})
+        _, arrivals = member.link()
+        owner.arrive(log[:2], 2)
+        assert (owner.full, owner.queue.arriving) == (True, True)
+        with pytest.raises(KafkaConnectionError):
+            await owned._read_ahead(owner)
+        first = await arrivals.next()
+        assert (first.value, owner.looked) == (b"1", 4)
+        await first.done(durable=True)
 
 
 def test_a_poisoned_unit_leaves_with_its_dead_letters() -> None:
