@@ -25,7 +25,7 @@ from topology.engine.view_parts import ViewParts
 from topology.model.counts import saturated
 from topology.model.event import Event
 from topology.model.partition_table import Row
-from topology.sequencer.progress import last_of, note_failed
+from topology.sequencer.progress import Progress, last_of, note_failed
 from topology.sequencer.sequencer import Step
 
 
@@ -82,6 +82,15 @@ def request_rebuilds(step: FinishedStep) -> None:
         between = step.state.ordering.step
         step.late, asked = step.task.late_events.take(step.result, policy, between)
         step.rows += asked
+
+
+def forget_beginnings(step: FinishedStep) -> None:
+    """What was before the beginning of a stream does not matter once nothing of it is missing."""
+    for event in step.late:
+        progress = step.result.changed.get(event.stream)
+        if isinstance(progress, Progress) and not (progress.skipped or progress.rebuild):
+            progress.below = ()
+            step.result.changed[event.stream] = progress.plain()
 
 
 def report_decisions(step: FinishedStep) -> None:
@@ -229,6 +238,10 @@ def _rebuilds(task: ViewParts) -> bool:
     return task.view.late.rebuilds
 
 
+def _begins(task: ViewParts) -> bool:
+    return task.state.ordering.open_after is not None or bool(task.state.ordering.opens)
+
+
 def _closes(task: ViewParts) -> bool:
     return bool(task.state.ordering.closes) or task.closed_streams.due != float("inf")
 
@@ -252,6 +265,7 @@ PARTS: tuple[tuple[Part, Callable[[ViewParts], bool] | None], ...] = (
     (suspend_failed_streams, None),
     (remember_failed, _rebuilds),
     (request_rebuilds, _rebuilds),
+    (forget_beginnings, _begins),
     (report_decisions, None),
     (take_progress, None),
     (forget_closed_streams, _closes),

@@ -90,7 +90,7 @@ class Progress:
             return self
         if self.epoch or self.rebuild or self.failed or self.anew or self.closed is not None:
             return self
-        more = self.retry or self.recent or self.forgot is not None
+        more = self.retry or self.recent or self.below or self.forgot is not None
         return self if more else self.last
 
     def add_skipped(self, first: int, last: int) -> None:
@@ -146,8 +146,6 @@ class Progress:
                 rest = [(first, sequence - step)] if first < sequence else []
                 rest += [(sequence + step, last)] if sequence < last else []
                 self._keep((*self.skipped[:at], *rest, *self.skipped[at + 1 :]))
-                if not self.skipped:
-                    self.below = ()
                 return
 
 

@@ -343,6 +343,8 @@ class _StreamRebuild:
         given_up = sum(not any(low <= n <= high for low, high in progress.below) for n in new)
         for sequence in new:
             progress.strike_skipped(sequence, self.task.state.ordering.step)
+        if not progress.skipped:
+            progress.below = ()
         if self.task.state.ordering.counts:
             # They are in their place now. What rows of before do not tell is not below zero.
             counts.skipped -= min(given_up, counts.skipped)

@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 import orjson
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.topology.sequencer.held import event
@@ -72,6 +72,8 @@ def test_skipped_sequences_are_struck_off_one_by_one(
     assert remembered == sorted(left)
 
 
+@example(taken=[], ranges=[1] * SKIPPED_KEPT)
+@example(taken=[2], ranges=[1] * (SKIPPED_KEPT - 2) + [3])
 @given(
     taken=st.lists(st.integers(0, 4 * SKIPPED_KEPT), max_size=80),
     ranges=st.lists(st.integers(1, 3), max_size=SKIPPED_KEPT + 8),
@@ -106,6 +108,12 @@ def test_a_range_that_came_late_does_not_hide_that_older_ones_are_forgotten() ->
     assert may_be_lost(progress, _WasDead("a", 1, None, None, event("a", 1).message, 0))
     assert not may_be_lost(progress, _WasDead("a", 9, None, None, event("a", 9).message, 0))
     assert not may_be_lost(progress, event("a", 1))
+
+
+def test_what_was_before_the_beginning_is_known_until_a_rebuild_has_asked() -> None:
+    progress = Progress(2, rebuild=(1,), below=((1, 1),))
+    assert decode_progress(encode_progress(progress, None))[0] == progress
+    assert Progress(2, below=((1, 1),)).plain() != 2
 
 
 def test_rows_of_before_forget_what_is_below_as_many_ranges_as_are_kept() -> None:

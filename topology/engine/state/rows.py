@@ -139,16 +139,16 @@ def encode_progress(progress: int | Progress, state: bytes | None) -> bytes:
             and not (progress.skipped or progress.rejected or progress.held or progress.retry)
             and not (progress.recent or progress.closed is not None or progress.epoch)
             and not (progress.rebuild or progress.failed or progress.anew)
-            and progress.forgot is None
+            and not progress.below and progress.forgot is None
         ):  # fmt: skip
             return b'{"last":%d,"since":%d}' % (progress.last, progress.since)
     row: dict[str, Any] = {"last": progress if isinstance(progress, int) else progress.last}
     if isinstance(progress, Progress):
         if progress.skipped:
             row["skipped"] = progress.skipped
-            if progress.below:
-                row["below"] = progress.below
-        if progress.forgot is not None:
+        if progress.below:
+            row["below"] = progress.below
+        if progress.forgot is not None or len(progress.skipped) >= SKIPPED_KEPT:
             row["forgot"] = progress.forgot
         if progress.waiting:
             row["since"] = progress.since

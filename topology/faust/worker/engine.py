@@ -234,15 +234,15 @@ class Engine:
             if topic in self._by_topic
         }
         for stage in self._stages.values():
-            for number in self.tables.partitions(stage.name):
+            for number in self.tables.held(stage.name):
                 if TopicPartition(stage.topic, number) not in mine:
                     await self.tables.close(stage.name, number)
         for table in (each for route in self.topology.routes.values() for each in route.tables):
-            for number in self.tables.partitions(table.name):
+            for number in self.tables.held(table.name):
                 if TopicPartition(table.topic, number) not in mine:
                     await self.tables.close(table.name, number)
         for view in self.topology.views.values():
-            for number in self.tables.partitions(view.name):
+            for number in self.tables.held(view.name):
                 if (view.of.name, number) not in have:
                     await self.tables.close(view.name, number)
 

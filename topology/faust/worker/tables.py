@@ -60,7 +60,11 @@ class Tables:
 
     def partitions(self, view: str) -> list[int]:
         """The partitions of a view that are open here."""
-        return sorted(p for name, p in self._open if name == view)
+        return sorted(p for name, p in list(self._open) if name == view)
+
+    def held(self, view: str) -> list[int]:
+        """And those that a thread works on, for somebody who may have been cancelled."""
+        return sorted({p for name, p in {*list(self._open), *self._busy} if name == view})
 
     async def restore(self, views: Sequence[Named], partition: int) -> dict[str, ViewTable]:
         """Open the views' tables of a partition and bring them to the changelog's end.
@@ -181,15 +185,13 @@ class Tables:
     async def close(self, view: str, partition: int) -> None:
         """Close a table; the next restore opens it anew."""
         at = view, partition
-        table = self._open.pop(at, None)
-        if table is None and at not in self._busy:
+        if at not in self._open and at not in self._busy:
             return
 
         def close() -> None:
-            # One may have been opened meanwhile, for somebody who was cancelled.
-            for each in (table, self._open.pop(at, None)):
-                if each is not None:
-                    each.close()
+            # In its turn: who is cancelled before leaves the table to who opens or closes it next.
+            if (table := self._open.pop(at, None)) is not None:
+                table.close()
 
         try:
             await self._aside(at, close)
@@ -218,7 +220,7 @@ class Tables:
 
     async def close_all(self) -> None:
         """Close what there is, but wait no longer than STOP for a disk that does not answer."""
-        closing = [asyncio.create_task(self.close(*at)) for at in {*self._open, *self._busy}]
+        closing = [asyncio.create_task(self.close(*at)) for at in {*list(self._open), *self._busy}]
         if closing:
             _, late = await asyncio.wait(closing, timeout=STOP)
             if late:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.topology.engine.policies.rebuilt import driver_of, listed
 from topology import (
     Event,
@@ -98,6 +100,32 @@ def test_what_it_gave_up_since_is_skipped_no_more_once_it_is_rebuilt() -> None:
     driver.pipe("orders", {"id": "a", "n": 4})  # which was before its beginning, and never counted
     counts = driver.counts("board")
     assert (counts.processed, counts.skipped, counts.rebuilt) == (5, 0, 2)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_last_of_what_was_before_its_beginning_is_no_gap_of_another_stream(
+    restarts: bool,
+) -> None:
+    driver = driver_of(start=earliest_seen(after=5), gap=skip(after=10), late=rebuild_stream())
+    for n, later in ((1, 6), (3, 11)):
+        driver.pipe("orders", {"id": "b", "n": n})
+        driver.advance(later)
+    driver.pipe("orders", {"id": "a", "n": 2})
+    driver.advance(6)
+    if restarts:
+        driver.restart()
+    driver.pipe("orders", {"id": "a", "n": 1})
+    counts = driver.counts("board")
+    assert (driver.state("board", "a"), counts.skipped, counts.rebuilt) == ({"seen": [1, 2]}, 1, 1)
+
+
+def test_a_stream_that_is_not_rebuilt_forgets_what_was_before_its_beginning() -> None:
+    driver = driver_of(start=earliest_seen(after=5))
+    driver.pipe("orders", {"id": "a", "n": 2})
+    driver.advance(6)
+    driver.pipe("orders", {"id": "a", "n": 1})
+    assert driver.counts("board").late == 1
+    assert driver._runner.view("board").state.progress("a") == 2
 
 
 def test_of_a_view_that_is_halted_when_it_is_resumed() -> None:

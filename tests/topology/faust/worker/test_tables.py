@@ -197,9 +197,27 @@ async def test_and_is_closed_with_its_partition(store: Store, tables: Tables) ->
     gate = Gate(store.table)
     setattr(store, "table", gate)  # noqa: B010
     await gate.stand(asyncio.create_task(tables.opened("board", 0)))
+    assert (tables.partitions("board"), tables.held("board")) == ([], [0])
     closing = asyncio.create_task(tables.close("board", 0))
     await asyncio.sleep(0.05)
     gate.open.set()
     await closing
     assert store.opened[0].closed
-    assert tables.partitions("board") == []
+    assert tables.held("board") == []
+
+
+async def test_a_table_whose_closing_is_cancelled_before_its_turn_is_the_next_one_s(
+    store: Store, tables: Tables
+) -> None:
+    table = await tables.opened("board", 0)
+    gate = Gate(table.clear)
+    setattr(table, "clear", gate)  # noqa: B010
+    await gate.stand(asyncio.create_task(tables.discard("board", 0)))
+    closing = asyncio.create_task(tables.close("board", 0))
+    await asyncio.sleep(0.05)
+    closing.cancel()
+    with suppress(asyncio.CancelledError):
+        await closing
+    gate.open.set()
+    assert await tables.opened("board", 0) is table
+    assert len(store.opened) == 1
