@@ -93,7 +93,7 @@ def take_contiguous(
             if isinstance(progress, Progress) and progress.waiting:
                 waiting, since = progress.waiting, progress.since
             state.at[stream] = found.changed[stream] = StreamPosition(0, last, waiting, since)
-        for event in result.buffered:
+        for event in result.buffered if result.unfinished else ():
             state.came.setdefault(event.stream, {})[event.sequence] = event
         found.ready.update(event.stream for event in result.ready)
         found.duplicates += result.duplicates

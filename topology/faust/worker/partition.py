@@ -78,17 +78,19 @@ class Partition:
         for runner in runners:
             self.run(runner)
 
-    async def _begin_again(self, error: BaseException) -> None:
-        """Start the runners, trying until it works or the partition is to stop."""
+    async def _begin_again(self, error: BaseException | None = None) -> None:
+        """Start the runners, trying until it works or the partition is to stop. error: of a try
+        before."""
         delay = RETRY
         while not self.stopping:
-            logger.warning(
-                "cannot start %s/%d, trying again in %.0f s: %s", *self.source, delay, error
-            )
-            if isinstance(error, TableError):
-                await self.recover(error)
-            await asyncio.sleep(self._fenced if isinstance(error, TableFenced) else delay)
-            delay = min(delay * 2, RETRY_LIMIT)
+            if error is not None:
+                logger.warning(
+                    "cannot start %s/%d, trying again in %.0f s: %s", *self.source, delay, error
+                )
+                if isinstance(error, TableError):
+                    await self.recover(error)
+                await asyncio.sleep(self._fenced if isinstance(error, TableFenced) else delay)
+                delay = min(delay * 2, RETRY_LIMIT)
             try:
                 await self._begin()
                 return
@@ -144,11 +146,7 @@ class Partition:
         await asyncio.sleep(self._fenced if fenced else RETRY)
         if isinstance(error, TableError):
             await self.recover(error)
-        if not self.stopping:
-            try:
-                await self._begin()
-            except FAILURES as failed:
-                await self._begin_again(failed)
+        await self._begin_again()
 
     async def stop(self, grace: float) -> None:
         """Finish the steps in hand within `grace` seconds, else drop them, and stop."""
@@ -169,6 +167,5 @@ class Partition:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
         if closing := list(self._closing):
-            await asyncio.wait(closing)
-            for task in closing:
-                task.result()
+            await asyncio.wait(closing)  # which cancels none of them
+            await asyncio.gather(*closing)  # so that a failure is raised

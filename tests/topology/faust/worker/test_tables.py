@@ -165,14 +165,20 @@ async def test_a_table_that_cannot_be_closed_does_not_keep_the_worker_from_endin
     assert beats > 2, "the loop stood still"
 
 
-async def test_a_table_that_is_still_being_emptied_for_who_was_cancelled_is_waited_for(
-    store: Store, tables: Tables
-) -> None:
-    """It was taken for whole, and its rows went behind the restore's back."""
+async def emptied_for_nobody(tables: Tables) -> tuple[Any, Gate]:
+    """A table that is being emptied behind a gate, though who wanted it is cancelled."""
     table = await tables.opened("board", 0)
     gate = Gate(table.clear)
     setattr(table, "clear", gate)  # noqa: B010
     await gate.stand(asyncio.create_task(tables.discard("board", 0)))
+    return table, gate
+
+
+async def test_a_table_that_is_still_being_emptied_for_who_was_cancelled_is_waited_for(
+    store: Store, tables: Tables
+) -> None:
+    """It was taken for whole, and its rows went behind the restore's back."""
+    table, gate = await emptied_for_nobody(tables)
     again = asyncio.create_task(tables.opened("board", 0))
     await asyncio.sleep(0.05)
     assert not again.done()
@@ -209,10 +215,7 @@ async def test_and_is_closed_with_its_partition(store: Store, tables: Tables) ->
 async def test_a_table_whose_closing_is_cancelled_before_its_turn_is_the_next_one_s(
     store: Store, tables: Tables
 ) -> None:
-    table = await tables.opened("board", 0)
-    gate = Gate(table.clear)
-    setattr(table, "clear", gate)  # noqa: B010
-    await gate.stand(asyncio.create_task(tables.discard("board", 0)))
+    table, gate = await emptied_for_nobody(tables)
     closing = asyncio.create_task(tables.close("board", 0))
     await asyncio.sleep(0.05)
     closing.cancel()
