@@ -63,7 +63,7 @@ class ViewTask(ViewParts):
         self.moved: set[str] = set()
         self.foreign: ForeignRecords = []
         self.horizon: int | None = None
-        self._formatter = RecordFormatter(view, state.epoch if state.counts.rebuilt else None)
+        self._formatter = RecordFormatter(view)
         self._retried: Mapping[Event, int] = NEVER
         self._split = _NOTHING
         self.sampled: Callable[[Iterable[Event]], Iterable[Event]] = _as_they_are
@@ -209,6 +209,8 @@ class ViewTask(ViewParts):
     def new_handling(self, unit: CommitUnit) -> Handling:
         """What calls the handler for the events of one step."""
         state = self.state
+        if state.epochs and self._formatter.epoch_of is None:
+            self._formatter = RecordFormatter(self.view, state.epoch)
         handling = StepHandling if self.view.plain_state else Handling
         return handling(
             self.view, unit, state.stream_state, self._retried, self._formatter, state.cells
@@ -238,7 +240,7 @@ class ViewTask(ViewParts):
     def rebuilt(self, stream: str, state: bytes | None) -> None:
         """A stream was rebuilt, and its own dictionary is another one now."""
         self.state.counts.rebuilt += 1
-        self._formatter = RecordFormatter(self.view, self.state.epoch)
+        self.state.epochs = True
         self.state.set_stream_state(stream, state)
 
     def halt(self, reason: str, unit: CommitUnit) -> None:

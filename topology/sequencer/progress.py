@@ -36,12 +36,12 @@ class Progress:
     in an order that has no other way to know them. closed: when a closed stream is forgotten (ms).
     failed: the latest sequences whose handler failed and that the stream went on without, newest
     last, where streams are rebuilt; sent: those of them that had been handled before a rebuild, so
-    that what they emit is sent. epoch: how often the stream was rebuilt. rebuild: the late events
-    that it is to be rebuilt with, by their sequences: it waits for that. anew: the input offset
-    that its history begins at, as it was dropped there. below: those of the skipped ranges, whole,
-    that are before an event that the stream began with: nothing was missing there. forgot: the
-    highest of the given-up sequences that are no longer remembered; None: all are. row: what the
-    stream's row says of all this, where that is known, so that it is not written again.
+    that what they emit is sent. epoch: how often the stream was rebuilt or dropped. rebuild: the
+    late events that it is to be rebuilt with, by their sequences: it waits for that. anew: the
+    input offset that its history begins at, as it was dropped there. below: those of the skipped
+    ranges, whole, that are before an event that the stream began with: nothing was missing there.
+    forgot: the highest of the given-up sequences that are no longer remembered; None: all are. row:
+    what the stream's row says of all this, where that is known, so that it is not written again.
 
     Where streams are rebuilt, what came and is at or below `last` was handled, unless it is in
     `skipped`, `failed` or `rebuild`: late and dead events are in `skipped` until they are handled.

@@ -55,7 +55,7 @@ class SideRecords:
             or last_header(record, IN_SEQUENCE) is not None
             or may_be_skipped(progress, each.sequence)
         ]
-        if isinstance(progress, Progress) and progress.anew:
+        if isinstance(progress, Progress) and progress.anew and task.view.late.rebuilds:
             failed = [each for each in failed if each.sequence in progress.failed]
         return StreamSideRecords(
             _last_of_each(dead),

@@ -20,7 +20,7 @@ class StreamPlace:
             on disk beyond it; `parked` of them are set aside.
         missing: the first ranges of `ranges`, noticed at `since` (ms; None if nothing waits).
         attempts: of the retry that the stream is held for, the next one at `due` (ms).
-        epoch: how often the stream was rebuilt.
+        epoch: how often the stream was rebuilt or dropped.
         rebuilt_with: the first late events that the stream is to be rebuilt with.
     """
 

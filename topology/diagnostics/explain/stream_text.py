@@ -99,7 +99,7 @@ def _set_aside(found: Account) -> _Facts:
     if passed.skipped:
         yield "skipped", [", ".join(pair(*each) for each in passed.skipped)]
     if place.epoch:
-        yield "rebuilt", ["once" if place.epoch == 1 else f"{place.epoch} times"]
+        yield "made anew", ["once" if place.epoch == 1 else f"{place.epoch} times"]
     if place.rebuilt_with:
         yield "to rebuild with", [", ".join(map(str, place.rebuilt_with))]
     yield "came late", [_arrival(arrival, now) for arrival in context.late[-LATE:]]

@@ -9,13 +9,11 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.redelivery.records import bury
 from topology.engine.release_record import tell_workers
 from topology.engine.state.lane_names import ids_of
-from topology.engine.state.rows import progress_key
 from topology.engine.state.view_state import delete_rows
 from topology.engine.view_task import ViewTask
 from topology.model.counted import counted
 from topology.model.counts import saturated
 from topology.model.event import Event
-from topology.model.partition_table import Row
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress, last_of
 
@@ -200,16 +198,12 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     counts.late -= len(late)
     counts.dead += len(lost) + len(late)
     task.state.forget(stream)
-    rows: list[Row] = [(progress_key(stream), None)]
-    anew = Progress(task.state.ordering.first)
-    if isinstance(progress, Progress):
-        # A read store would take what comes without it for what it had before.
-        anew.epoch = progress.epoch
-    if task.view.late.rebuilds:
-        # What came before is no history of the stream that begins now.
-        anew.anew = task.state.position
-    if anew.epoch or anew.anew:
-        rows = task.state.keep({stream: anew}, {})
+    epoch = progress.epoch + 1 if isinstance(progress, Progress) else 1
+    # A read store would take what comes without it for what it had before; and what came before
+    # is no history of the stream that begins now.
+    anew = Progress(task.state.ordering.first, epoch=epoch, anew=task.state.position)
+    task.state.epochs = True
+    rows = task.state.keep({stream: anew}, {})
     rows += task.state.cells.forget(stream) if task.view.cells else ()
     task.state.note(unit, [*rows, *delete_rows(lost), *task.late_events.forget(stream)])
     lost += late

@@ -15,15 +15,16 @@ from topology.model.event import Event
 OUTPUT_LIMIT = 1_000_000
 """Bytes of a record: key, value and headers; Kafka's own default limit is a little more."""
 EPOCH = "epoch"
-"""Header and field of an output record: how often its stream was rebuilt before, if it was."""
+"""Header and field of an output record: how often its stream was rebuilt or dropped
+before, if it was."""
 
 
 class RecordFormatter:
     """Formats one view's output records.
 
     In a view with lanes the record's key is the stream, and its body names the lane; the body's
-    `stream` is both, joined: the read store's fence. epoch_of: a stream → how often it was rebuilt;
-    None where no stream of the view was.
+    `stream` is both, joined: the read store's fence. epoch_of: a stream → how often it was made
+    anew; None where none of the view was.
     """
 
     def __init__(self, view: View, epoch_of: Callable[[str], int] | None = None) -> None:

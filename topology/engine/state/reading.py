@@ -55,7 +55,7 @@ class StreamReader:
         whole = progress if isinstance(progress, Progress) else Progress(progress)
         self.stream = StreamReading(
             known=row is not None,
-            sequence=None if row is None or progress == view.ordering.first else self._last,
+            sequence=None if row is None or self._last == view.ordering.first else self._last,
             epoch=whole.epoch,
             waits=bool(row and b'"since":' in without_state(row)),
             state={} if state is None else orjson.loads(state),

@@ -81,6 +81,8 @@ class ViewState(Unloads):
         self.unfinished_streams: list[str] = []
         self.waiting: dict[str, Progress] = {}
         self.parked: dict[str, int] = {}
+        self.epochs = False
+        """Whether a stream that was looked at was ever made anew."""
         self.stale: list[Row] = []
         """Rows to delete or to correct, which the next unit does."""
         # Two generations: what is used moves to the recent one; the previous one is dropped
@@ -188,7 +190,7 @@ class ViewState(Unloads):
         return self._recent_states[stream]
 
     def epoch(self, stream: str) -> int:
-        """How often the stream was rebuilt."""
+        """How often the stream was rebuilt or dropped."""
         progress = self.progress(stream)
         return progress.epoch if isinstance(progress, Progress) else 0
 
@@ -256,7 +258,11 @@ class ViewState(Unloads):
 
     def _find(self, stream: str) -> tuple[int | Progress, bytes | None]:
         row = self.table.get(progress_key(stream))
-        return (self.ordering.first, None) if row is None else decode_progress(row)
+        if row is None:
+            return self.ordering.first, None
+        found = decode_progress(row)
+        self.epochs |= isinstance(found[0], Progress) and found[0].epoch > 0
+        return found
 
     def age(self) -> None:
         """Keep the cache bounded; called between steps only."""

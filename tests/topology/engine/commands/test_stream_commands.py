@@ -316,6 +316,20 @@ def test_drop_forgets_a_stream() -> None:
     assert shop.adds_up()
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_read_stores_take_what_a_dropped_stream_begins_anew_with(restarts: bool) -> None:
+    driver = driver_of(lambda event: [Upsert("board", {"id": event.stream}, event.content)])
+    for n, x in ((1, 10), (2, 20), (3, 30)):
+        driver.pipe("orders", order(n) | {"x": x})
+    for times in (1, 2):
+        assert driver.command("drop", "board", "a").done
+        if restarts:
+            driver.restart()
+        driver.pipe("orders", order(1) | {"x": 100 * times})
+        assert [row["x"] for row in driver.table("board").values()] == [100 * times]
+        assert json.loads(driver.read("shop.board")[-1].value or b"")["epoch"] == times
+
+
 @pytest.mark.parametrize("bad", [(), (1,)])
 def test_drop_is_refused_when_events_wait_and_loses_none_untold(bad: tuple[int, ...]) -> None:
     shop = Shop(*bad, error=park(), buffer=2, full=spill())

@@ -43,7 +43,7 @@ def test_a_command_waits_until_the_stream_is_rebuilt(name: str) -> None:
         assert "about to be rebuilt" in result.message
 
 
-def test_drop_takes_the_late_events_with_it_and_keeps_the_epoch() -> None:
+def test_drop_takes_the_late_events_with_it_and_raises_the_epoch() -> None:
     from topology.engine.commands.execute import Command, execute
     from topology.engine.commit_unit import CommitUnit
 
@@ -61,7 +61,7 @@ def test_drop_takes_the_late_events_with_it_and_keeps_the_epoch() -> None:
     assert (counts.late, counts.dead, partition.view().rebuilds) == (0, 1, [])
     assert counts.accounted == counts.received
     partition.feed(orders(("a", 1), start=5))
-    assert partition.values("shop.board")[-1]["epoch"] == 1
+    assert partition.values("shop.board")[-1]["epoch"] == 2
 
 
 def test_a_late_event_that_came_before_its_stream_was_dropped_is_not_thrown_away() -> None:
