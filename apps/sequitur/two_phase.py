@@ -107,6 +107,10 @@ def _status(
     participant: Participants,
     run: Callable[[ExitStack, dict[str, Engine]], int],
 ) -> int:
+    names = [name for name, _ in participant]
+    for name in names:
+        if names.count(name) > 1:
+            raise click.UsageError(f"--participant {name} is given twice; give each name once")
     urls = [*decisions, *(url for _, url in participant)]
     log_to_stderr(urls)
     try:

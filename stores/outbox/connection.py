@@ -96,8 +96,14 @@ def _check_transaction(driver: Any) -> None:
         alone = driver.isolation_level is None or getattr(driver, "autocommit", None) is True
         open_already = driver.in_transaction
     else:
+        status: Any = getattr(getattr(driver, "info", None), "transaction_status", None)
+        if not hasattr(status, "name"):
+            raise MessageLogError(
+                f"capture: connections of {type(driver).__module__} do not tell whether they are "
+                "in a transaction; open the engine as postgresql+psycopg://…, async ones too"
+            )
         alone = driver.autocommit
-        open_already = driver.info.transaction_status.name != "IDLE"
+        open_already = status.name != "IDLE"
     if alone and not open_already:
         raise MessageLogError(
             "capture: the connection is in autocommit, so the message and the producer's own rows "

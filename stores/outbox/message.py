@@ -117,7 +117,8 @@ def read_row(row: Sequence[Any]) -> Message:
         content = bytes(content)
     message = Message(topic, stream, sequence, kind, content, found, id=id, captured_at=at)
     types = topic.__class__, stream.__class__, sequence.__class__, content.__class__, at.__class__
-    if types == _TYPES and (kind is None or kind.__class__ is str) and found.__class__ is dict:
+    plain = types == _TYPES and (kind is None or kind.__class__ is str) and found.__class__ is dict
+    if plain and stream and 1 <= sequence <= HIGHEST and 0 <= at < _LATEST:
         return message
     reason = damage(message)
     if reason is None:
@@ -130,6 +131,7 @@ def read_row(row: Sequence[Any]) -> Message:
 
 
 _TYPES = (str, str, int, bytes, float)
+_LATEST = HIGHEST / 1e6
 
 
 def damage(message: Message) -> str | None:
@@ -140,7 +142,7 @@ def damage(message: Message) -> str | None:
         return "its stream is no text, or its content no bytes"
     if not isinstance(sequence, int) or not 1 <= sequence <= HIGHEST:
         return "its sequence is no number from 1 on"
-    if not isinstance(at, int | float) or not 0 <= at < HIGHEST / 1e6:
+    if not isinstance(at, int | float) or not 0 <= at < _LATEST:
         return "its time of capture is none"
     if not isinstance(headers, dict):
         return "its headers are not text by name"

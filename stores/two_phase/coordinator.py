@@ -13,7 +13,6 @@ was decided; without a decision it is rolled back (presumed abort)."""
 
 import logging
 import re
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -208,7 +207,7 @@ class Coordinator:
             if len(self._ended) < FORGET:
                 return
             ended, self._ended = self._ended, []
-        with suppress(SQLAlchemyError, sqlite3.Error):  # recovery will
+        with suppress(SQLAlchemyError):  # recovery will
             if not self.decisions.forget(ended):
                 self._ended += ended
 

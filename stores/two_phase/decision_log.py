@@ -9,7 +9,7 @@ interfere yet, and once it could have written the line itself, that nobody else 
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import uuid4
@@ -228,15 +228,16 @@ class DecisionLog:
 
     @contextmanager
     def _impatient(self) -> Iterator[Any]:
-        """A connection of sqlite3, which does not wait for long."""
+        """A connection of sqlite3, which does not wait for long; errors are SQLAlchemy's."""
         own = separate_engine(self.engine)
-        raw = own.raw_connection()
-        driver: Any = raw.driver_connection
-        driver.execute(f"PRAGMA busy_timeout={BUSY}")
         try:
-            yield driver
+            with closing(own.raw_connection()) as raw:
+                driver: Any = raw.driver_connection
+                driver.execute(f"PRAGMA busy_timeout={BUSY}")
+                yield driver
+        except sqlite3.Error as error:
+            raise OperationalError(None, None, error) from error
         finally:
-            raw.close()
             own.dispose()
 
     def lines(self) -> list[Decision]:

@@ -64,11 +64,13 @@ class RunningTransaction:
         self._parts: dict[str, tuple[Connection, TwoPhaseTransaction]] = {}
         self._committing = False
         self._decision = coordinator.decisions.connect()
+        self._driver: Any = self._decision.connection.driver_connection
         try:
             # First of all: from now on, and until it is decided, recovery leaves this one alone.
             self._root = self._decision.begin()
             event.listen(self._decision, "commit", self._refuse)
             coordinator.decisions.write(self._decision, self.id, names)
+            event.listen(self._decision, "before_cursor_execute", self._check_begun)
             coordinator.began(self)
             self._step("begun")
             for name in names:
@@ -87,7 +89,15 @@ class RunningTransaction:
     def is_undecided(self) -> bool:
         """Whether the database of the decisions still has it open."""
         gone = self._decision.closed or self._decision.invalidated
-        return self._root.is_active and not gone
+        return self._root.is_active and not gone and self._has_begun()
+
+    def _has_begun(self) -> bool:
+        """Whether the transaction with the line is open: SQLite rolls back by itself where the disk
+        is full, say; PostgreSQL refuses what comes next then."""
+        try:
+            return bool(getattr(self._driver, "in_transaction", True))
+        except sqlite3.ProgrammingError:  # it is closed
+            return False
 
     def _join(self, name: str) -> None:
         connection = self._coordinator.participants[name].connect()
@@ -111,6 +121,8 @@ class RunningTransaction:
                 prepare(name, transaction)
                 self._step(f"prepared {name}")
         except BaseException:
+            if any(connection.invalidated for connection, _ in self._parts.values()):
+                self._coordinator.in_doubt()  # it may have prepared, and its answer was lost
             self.rollback()
             raise
         self._committing = True
@@ -140,23 +152,26 @@ class RunningTransaction:
         if not self._committing:
             raise TwoPhaseError(_ALONE)
 
+    def _check_begun(self, *_: object) -> None:
+        """Before a statement, which would begin another transaction, or be one by itself."""
+        if not self._has_begun():
+            raise TwoPhaseError(_FAILED)
+
     def _check_active(self) -> None:
         for transaction in (self._root, *(part for _, part in self._parts.values())):
             if not transaction.is_active:
                 raise TwoPhaseError(_ALONE)
-        for connection in self.connections:
-            if not self._is_sound(connection):
-                raise TwoPhaseError(_FAILED)
+        self._check_begun()
+        if not all(map(self._is_sound, self.connections)):
+            raise TwoPhaseError(_FAILED)
 
     @staticmethod
     def _is_sound(connection: Connection) -> bool:
         """Whether its commit would be one: PostgreSQL rolls back instead behind a failed statement,
-        and says so to nobody; SQLite has done so where the disk was full."""
+        and says so to nobody."""
         if connection.closed or connection.invalidated:
             return True  # what comes next raises
         driver: Any = connection.connection.driver_connection
-        if connection.dialect.name == "sqlite":
-            return bool(driver.in_transaction)
         status = getattr(getattr(driver, "info", None), "transaction_status", None)
         return getattr(status, "name", "INTRANS") == "INTRANS"  # other drivers do not tell
 
@@ -165,7 +180,7 @@ class RunningTransaction:
         self._decision.invalidate()
         self._decision.close()
         outcome: Outcome = "open"
-        with suppress(SQLAlchemyError, sqlite3.Error):
+        with suppress(SQLAlchemyError):
             outcome = self._coordinator.outcome(self.id)
         if outcome == "committed":
             return

@@ -54,6 +54,9 @@ class _Postgres:
     def remove(self, connection: Connection, table: int, keys: list[bytes]) -> None:
         connection.execute(_REMOVE, {"of": table, "keys": keys})
 
+    def take_long(self, connection: Connection) -> None:
+        connection.execute(text("SET LOCAL statement_timeout = 0"))
+
 
 def _parts(rows: list[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
     part: list[tuple[bytes, bytes]] = []

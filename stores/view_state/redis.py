@@ -47,14 +47,19 @@ _AWAY = (
     TimeoutError,
     WatchError,
 )
-_REFUSES_WRITES = ("MISCONF", "NOREPLICAS")
-"""How a server begins what it says while its own disk or replicas fail it."""
+_NOT_NOW = ("BUSY ", "MISCONF", "NOREPLICAS")
+"""How a server begins what it says while a script, its own disk or its replicas fail it."""
 
 T = TypeVar("T")
 
 
 def _is_away(error: RedisError) -> bool:
-    return isinstance(error, _AWAY) or str(error).startswith(_REFUSES_WRITES)
+    return isinstance(error, _AWAY) or _answer(error).startswith(_NOT_NOW)
+
+
+def _answer(error: RedisError) -> str:
+    """What the server said, without the command, rows and all, that a pipeline puts before it."""
+    return str(error).rpartition(" of pipeline caused error: ")[2]
 
 
 class RedisStore:
@@ -194,8 +199,9 @@ class RedisTable:
             ) from error
         except RedisError as error:
             raise (TableUnavailable if _is_away(error) else TableError)(
-                f"cannot {doing} the table {self.name}: {error}; see that the server runs, can be "
-                "reached and has memory left. What is missing is caught up from the changelog"
+                f"cannot {doing} the table {self.name}: {_answer(error)}; see that the "
+                "server runs, can be reached and has memory left. What is missing is caught up "
+                "from the changelog"
             ) from error
 
     def close(self) -> None:

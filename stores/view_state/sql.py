@@ -25,7 +25,13 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import (
+    DBAPIError,
+    InterfaceError,
+    OperationalError,
+    SQLAlchemyError,
+    TimeoutError,
+)
 
 from stores.db.advisory_locks import AdvisoryLock
 from stores.db.data_errors import is_passing
@@ -102,6 +108,9 @@ class Dialect(Protocol):
 
     def remove(self, connection: Connection, table: int, keys: list[bytes]) -> None:
         """Delete rows; there is at least one key."""
+
+    def take_long(self, connection: Connection) -> None:
+        """Let the transaction's next statements take as long as they need."""
 
 
 class SqlStore:
@@ -225,6 +234,7 @@ class SqlTable:
 
     def clear(self) -> None:
         def work(connection: Connection) -> None:
+            self._store.dialect.take_long(connection)
             connection.execute(_EMPTY, {"of": self._id})
 
         self._do("empty", lambda: self._change(work, None))
@@ -254,7 +264,7 @@ class SqlTable:
             return work()
         except SQLAlchemyError as error:
             self._store.drop()
-            away = isinstance(error, OperationalError | InterfaceError) or (
+            away = isinstance(error, OperationalError | InterfaceError | TimeoutError) or (
                 isinstance(error, DBAPIError) and is_passing(error)
             )
             reason = said(error, self._store.url)

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Table, bindparam, create_engine, delete, even
 from sqlalchemy.dialects.sqlite import insert
 
 from stores.db.engines import parsed_url
+from stores.db.sqlite_wal import set_wal
 from stores.db.urls import without_password
 from stores.view_state.sql import ROWS, SqlStore
 from stores.view_state.table import TableError
@@ -36,6 +37,9 @@ class _Sqlite:
     def remove(self, connection: Connection, table: int, keys: list[bytes]) -> None:
         connection.execute(_REMOVE, [{"of": table, "wanted": key} for key in keys])
 
+    def take_long(self, connection: Connection) -> None:
+        """A file sets no limits."""
+
 
 def open_sqlite(url: str, group: str) -> SqlStore:
     """The store in the file of `sqlite:///file` or `sqlite:////full/path/file`."""
@@ -52,7 +56,7 @@ def open_sqlite(url: str, group: str) -> SqlStore:
     def _settings(connection: Any, _: Any) -> None:
         # After a loss of power the last writes may be gone, never a part of one: the changelog
         # has them.
-        connection.execute("PRAGMA journal_mode=WAL")
+        set_wal(connection, BUSY)
         connection.execute("PRAGMA synchronous=NORMAL")
 
     return SqlStore(engine, _Sqlite(), group, url)

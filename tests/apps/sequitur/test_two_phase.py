@@ -138,6 +138,40 @@ def test_a_wrong_participant_is_a_mistake(
     assert "hush" not in said
 
 
+@pytest.mark.parametrize("words", [["list"], ["resolve"], ["force", "x", "--rollback"]])
+def test_a_participant_that_is_named_twice_is_refused(
+    two: Two, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of one of the two nothing would be shown, and its decisions be deleted."""
+    assert two.run(*words, "--participant", "log=postgresql://me@127.0.0.1:1/x") == 2
+    assert "--participant log is given twice" in capsys.readouterr().err
+
+
+def test_every_goes_on_where_the_decisions_are_away_for_a_while(
+    two: Two, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = Path(two.urls[0].removeprefix("sqlite:///")).parent
+    away = folder.with_suffix(".away")
+    two.leave(decided=True)
+    rows = []
+
+    class Stop:
+        def wait(self, seconds: float) -> bool:
+            rows.append(two.rows())
+            if len(rows) == 1:
+                two.leave(decided=True)
+                folder.rename(away)
+            elif len(rows) == 2:
+                away.rename(folder)
+            return len(rows) == 3
+
+    monkeypatch.setattr("sequitur.two_phase.Event", Stop)
+    monkeypatch.setattr("sequitur.two_phase.take_signals", lambda stop, log: None)
+    assert two.run("resolve", "--every", "1s") == 0
+    assert rows == [1, 1, 2]
+    assert caplog.text.count("the decisions cannot be read: unable to open") == 1
+
+
 def test_every_resolves_again_and_again_until_it_is_told_to_stop(two: Two) -> None:
     shop, log = two.urls
     command = [sys.executable, "-m", "sequitur", "two-phase", "resolve", "--every", "50ms"]

@@ -1,6 +1,7 @@
 """Messages are read by id, page by page, and deleted when they are acknowledged."""
 
 import pytest
+from sqlalchemy import text
 
 from stores.outbox.message import START, Page, Position
 from tests.contracts.message_log.base import OnEngine, places, read_on
@@ -83,6 +84,25 @@ class Reads(OnEngine):
             self.log.declare_void(connection, "orders", "b", 1, 1, "spoilt")
             assert places(self.log.read_ids(connection, ids[:3])) == [("a", 1), ("c", 1)]
             assert self.log.read_ids(connection, []) == ()
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            ("sequence = 0", "its sequence is no number from 1 on"),
+            ("sequence = -7", "its sequence is no number from 1 on"),
+            ("captured_at = -1.0", "its time of capture is none"),
+            ("stream = ''", "its stream is empty"),
+        ],
+    )
+    def test_a_row_that_is_no_message_says_so(self, change: str, says: str) -> None:
+        self.fill("aa")
+        schema = f'"{self.log.schema}".' if self.log.schema else ""
+        table = f"{schema}sequitur_messages"
+        with self.db.begin() as connection:
+            connection.execute(text(f"UPDATE {table} SET {change} WHERE sequence = 2"))
+        good, bad = self.messages()
+        assert good.damage is None
+        assert says in (bad.damage or "")
 
     def test_a_stream_is_read_by_sequence(self) -> None:
         self.fill("abaaab")

@@ -125,6 +125,32 @@ def test_a_block_that_caught_an_error_commits_nothing(
     assert prepared("other", other) == []
 
 
+@pytest.mark.parametrize("immediate", [True, False])
+def test_a_block_does_not_go_on_behind_what_sqlite_rolled_back(
+    tmp_path: Path, other: Engine, immediate: bool
+) -> None:
+    """What came next was committed at once, or without the line and what came before."""
+    shop = next(with_rows(url := f"sqlite:///{tmp_path}/shop.sqlite"))
+    with shop.begin() as connection:
+        connection.execute(text("CREATE UNIQUE INDEX once ON own (name)"))
+    if not immediate:
+        shop.dispose()
+        shop = create_engine(url)
+
+    def goes_on() -> None:
+        with Coordinator(shop, {"other": other}).transaction() as (one, two):
+            insert(one)
+            insert(two)
+            with pytest.raises(DBAPIError, match="UNIQUE"):
+                one.execute(text("INSERT OR ROLLBACK INTO own VALUES ('x')"))
+            insert(one, "y")
+
+    with pytest.raises(TwoPhaseError, match="begin_nested"):
+        goes_on()
+    assert rows(shop, other) == [0, 0]
+    shop.dispose()
+
+
 @pytest.mark.parametrize("way", ["commit", "rollback"])
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_transaction_that_is_ended_within_the_block_is_refused(

@@ -1,9 +1,10 @@
 """What was decided can be asked for, as long as anybody may need it."""
 
+import time
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from stores.two_phase.decision_log import DecisionLog
@@ -91,6 +92,32 @@ def test_an_outcome_that_cannot_be_looked_up_is_said_to_be_unknown(
     coordinator.recover()
     both(coordinator)
     assert rows(shop, other) == ([2, 2] if took_place else [1, 1])
+
+
+def test_a_participant_that_goes_away_while_it_prepares_is_caught_up(
+    shop: Engine, other: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has prepared, and its answer was lost; no other transaction and no start comes after."""
+    monkeypatch.setattr("stores.two_phase.coordinator.AGAIN", 0.1)
+    coordinator = Coordinator(shop, {"other": other})
+    prepare, found = other.dialect.do_prepare_twophase, []
+
+    def lost(connection: Connection, xid: Any) -> None:
+        prepare(connection, xid)
+        found.extend(prepared("other", other))
+        with other.connect() as another:
+            another.execute(text(CUT))
+        connection.exec_driver_sql("SELECT 1")
+
+    monkeypatch.setattr(other.dialect, "do_prepare_twophase", lost)
+    with pytest.raises(DBAPIError):
+        both(coordinator)
+    assert len(found) == 1
+    until = time.monotonic() + 60
+    while prepared("other", other):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert rows(shop, other) == [0, 0]
 
 
 def test_decisions_that_are_not_needed_any_more_are_deleted(

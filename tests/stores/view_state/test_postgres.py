@@ -96,6 +96,29 @@ def test_a_worker_that_was_stopped_within_a_write_does_not_hold_up_the_next_owne
         store.close()
 
 
+def test_a_table_that_takes_long_to_empty_is_emptied(database: str) -> None:
+    store = open_store(database + "&options=-c%20statement_timeout%3D1s", GROUP)
+    table = store.table("board", 0)
+    table.claim()
+    table.write([(b"pa", b"1")], 5)
+    with psycopg.connect(database, autocommit=True) as other:
+        other.execute(
+            "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql "
+            "AS 'BEGIN PERFORM pg_sleep(2); RETURN OLD; END'"
+        )
+        other.execute(
+            "CREATE TRIGGER slow BEFORE DELETE ON sequitur_view_rows "
+            "FOR EACH ROW EXECUTE FUNCTION slow()"
+        )
+        with pytest.raises(TableUnavailable, match="statement timeout"):
+            table.write([(b"pa", None)], 6)
+        table.clear()
+        other.execute("DROP TRIGGER slow ON sequitur_view_rows")
+        other.execute("DROP FUNCTION slow")
+    assert (table.offset, list(table.scan(b"a", b"z"))) == (None, [])
+    store.close()
+
+
 def test_tables_that_somebody_dropped_are_an_error_and_then_made_again(database: str) -> None:
     store = open_store(database, GROUP)
     table = store.table("board", 0)

@@ -100,9 +100,25 @@ def test_a_server_without_memory_takes_nothing_of_a_write(client: Any, table: Vi
     assert (table.offset, dict(table.scan(b"a", b"z"))) == (6, {b"pa": b"2"})
 
 
+def test_a_server_that_takes_no_writes_for_now_costs_no_table(
+    client: Any, table: ViewTable
+) -> None:
+    client.config_set("min-replicas-to-write", 1)
+    try:
+        for use in (*uses(table)[2:], table.claim):
+            with pytest.raises(TableUnavailable, match=r": NOREPLICAS") as error:
+                use()
+            assert "pc" not in str(error.value).split()
+    finally:
+        client.config_set("min-replicas-to-write", 0)
+    table.claim()
+    assert (table.offset, dict(table.scan(b"a", b"z"))) == (5, {b"pa": b"1", b"pb": b"1"})
+
+
 @pytest.mark.parametrize(
     ("said", "tells"),
     [
+        ("BUSY Redis is busy running a script.", "has memory left"),
         ("MISCONF Redis is configured to save RDB snapshots", "has memory left"),
         ("NOREPLICAS Not enough good replicas to write.", "has memory left"),
         ("MOVED 3999 127.0.0.1:6381", "node of a Redis Cluster"),

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stores.view_state.by_url import open_store
-from stores.view_state.contract import ViewStoreContract
-from stores.view_state.table import TableError
+from stores.view_state.contract import GROUP, ViewStoreContract
+from stores.view_state.table import TableError, TableUnavailable
 
 
 class TestSqlite(ViewStoreContract):
@@ -27,6 +28,23 @@ class TestSqlite(ViewStoreContract):
                 path.unlink()
 
         return recover
+
+
+def test_a_pool_without_a_free_connection_costs_no_table(tmp_path: Path) -> None:
+    store: Any = open_store(f"sqlite:///{tmp_path}/state.sqlite", GROUP)
+    table = store.table("board", 0)
+    table.claim()
+    table.write([(b"pa", b"1")], 5)
+    store.engine.pool._timeout = 0.1
+    held = [store.engine.connect() for _ in range(15)]
+    for use in (lambda: table.write([(b"pa", b"2")], 6), table.claim):
+        with pytest.raises(TableUnavailable, match="timed out"):
+            use()
+    for connection in held:
+        connection.close()
+    table.claim()
+    assert (table.offset, dict(table.scan(b"a", b"z"))) == (5, {b"pa": b"1"})
+    store.close()
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///"])

@@ -348,6 +348,27 @@ async def test_a_damaged_row_holds_back_its_stream_alone(engine: Engine) -> None
     assert in_order(link.taken) == {("orders", "a"): [1, 2], ("orders", "c"): [1, 2, 3, 4, 5]}
 
 
+async def test_a_sequence_that_is_none_holds_back_its_stream_until_it_is_repaired(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would be sent, discarded by all as a duplicate, and deleted."""
+    monkeypatch.setattr(Outstanding.__init__, "__defaults__", (0.01, 0.05, 1_000, 1 << 20))
+    append(engine, "orders", range(3), "a")
+    change = "UPDATE sequitur_messages SET sequence = {} WHERE sequence = {}"
+    with engine.begin() as connection:
+        connection.execute(text(change.format(0, 2)))
+    link = Refusing()
+    relay = Relay(engine, MessageLog(), link, Lease(engine, "relay", "one"))
+    async with running(relay):
+        await until(lambda: relay.term is not None and len(relay.term.outstanding) == 2)
+        assert "its sequence is no number from 1 on" in caplog.text
+        await until(lambda: relay.moved.deleted == 1)
+        with engine.begin() as connection:
+            connection.execute(text(change.format(2, 0)))
+        await until(lambda: relay.moved.deleted == 3)
+    assert in_order(link.taken)["orders", "a"] == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("remedy", "sent"),
     [
