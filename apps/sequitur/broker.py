@@ -1,6 +1,7 @@
 """`sequitur broker`: a Kafka broker of one's own on this machine."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,11 +19,14 @@ from sequitur.cli.signals import take_signals
 from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.local import jars
 from sequitur.local.broker import Broker
+from sequitur.local.broker_config import check_folder
 from sequitur.local.home import HOME, LocalError, locked
 from sequitur.local.process import command_of, tail
 
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
+
+DATA = HOME / "broker"
 
 _RUNS = "runs"
 """The file of a broker's folder that says who runs it, and where it listens."""
@@ -30,9 +34,7 @@ _RUNS = "runs"
 
 def _place(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the folder."""
-    return click.option(
-        "--data", type=FILE, default=HOME / "broker", help="Folder of its records."
-    )(function)
+    return click.option("--data", type=FILE, default=DATA, help="Folder of its records.")(function)
 
 
 _port = click.option("--port", type=PORT, default=9092, show_default=True, help="On the loopback.")
@@ -92,9 +94,10 @@ def runner(data: Path) -> tuple[int, str] | None:
         pid, address = (data / _RUNS).read_text().split()
     except (OSError, ValueError):
         return None  # it is starting, or was not started here
+    if not _is_runner(pid):
+        return None  # what one wrote that has ended stays until the next one listens
     with locked(data / "lock", wait=False) as free:
-        # What one that was killed wrote stays until the next one listens.
-        return None if free or not _is_runner(pid) else (int(pid), address)
+        return None if free else (int(pid), address)
 
 
 def _is_runner(pid: str) -> bool:
@@ -112,21 +115,15 @@ def _run(data: Path, port: int) -> int:
     ended = Event()
     take_signals(ended)
     with Broker(data, port) as broker:
-        runs = broker.data / _RUNS
-        runs.write_text(f"{os.getpid()} {broker.address}")
-        try:
-            print(
-                f"Kafka broker at {broker.address}, log: {broker.log}; Ctrl-C ends it", flush=True
-            )
-            while not ended.wait(0.5):
-                if not broker.running:
-                    raise LocalError(
-                        f"Kafka broker at {broker.address}",
-                        f"it ended by itself; the end of {broker.log}:\n{tail(broker.log)}",
-                        "read the log and start it again",
-                    )
-        finally:
-            runs.unlink(missing_ok=True)
+        (broker.data / _RUNS).write_text(f"{os.getpid()} {broker.address}")
+        print(f"Kafka broker at {broker.address}, log: {broker.log}; Ctrl-C ends it", flush=True)
+        while not ended.wait(0.5):
+            if not broker.running:
+                raise LocalError(
+                    f"Kafka broker at {broker.address}",
+                    f"it ended by itself; the end of {broker.log}:\n{tail(broker.log)}",
+                    "read the log and start it again",
+                )
     return DONE
 
 
@@ -134,9 +131,10 @@ def _start(data: Path, port: int) -> int:
     if (found := runner(data)) is not None:
         print(f"a broker runs at {found[1]} already")
         return DONE
+    check_folder(data)
     _install()
     data.mkdir(parents=True, exist_ok=True)
-    (data / _RUNS).unlink(missing_ok=True)  # of one that was killed
+    (data / _RUNS).unlink(missing_ok=True)  # of one that has ended
     command = [sys.executable, "-m", "sequitur", "broker", "run"]
     command += ["--port", str(port), "--data", str(data)]
     log = data / "start.log"
@@ -161,7 +159,8 @@ def _start(data: Path, port: int) -> int:
                 f"read {data / 'broker.log'}",
             )
         time.sleep(0.1)
-    print(f"a broker runs at {found[1]}; stop it: sequitur broker stop")
+    where = "" if data == DATA else f" --data {shlex.quote(str(data))}"
+    print(f"a broker runs at {found[1]}; stop it: sequitur broker stop{where}")
     return DONE
 
 

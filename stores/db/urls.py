@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
+from topology.model.extras import pip_install
+
 FILE = "@"
 """What a file is named by that a URL is in, so that the URL is on no command line: `@FILE`."""
 
@@ -80,7 +82,7 @@ def require(what: str, url: str, module: str, extra: str, error: type[Exception]
     except ImportError as missing:
         raise error(
             f"{what} {without_password(url)!r} needs the package {module} ({missing}); install it "
-            f"with: pip install 'sequitur[{extra}]'"
+            f"with: {pip_install(extra)}"
         ) from missing
 
 

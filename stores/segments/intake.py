@@ -67,7 +67,8 @@ class UnitIntake:
         self.site, self.window, self.limits = site, window, limits or BatchLimits()
         self._known: str | None = None
         self.counts: Counter[str] = Counter()
-        """Messages "consumed", "failed", "parked", "repeated", "redelivered without an id"."""
+        """Messages "consumed", "failed", "parked", "unrouted", "repeated", "redelivered without
+        an id"."""
 
     async def start(self, ledger: SegmentLedger, owner: SegmentOwner) -> None:
         """Connect, and go on at the positions of SQL.
@@ -168,6 +169,7 @@ class UnitIntake:
                     raise ValueError(reason)
                 made = self._route(message) if instead is None else instead
                 outputs = self._checked(numbered(identity, made))
+                self.counts["unrouted"] += instead is None and not outputs
                 return Attempted(outputs, None if instead is None else why)
             except BaseException as raised:
                 # A plain function cannot be cancelled: whatever it raises, the message fails.

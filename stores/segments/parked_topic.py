@@ -193,7 +193,7 @@ class ParkedTopic:
 
 def _kept(message: InboundMessage) -> OutboundMessage:
     content = message.value, message.key, message.headers, message.stream, message.sequence
-    return OutboundMessage("", message.producer_id or "", *content)
+    return OutboundMessage("", message.producer_id or "", *content, id=str(message.time or ""))
 
 
 def _message(
@@ -211,4 +211,5 @@ def _message(
         sequence=m.sequence,
         producer_id=m.destination or None,
         replayable=bool(replayable),
+        time=int(m.id or 0),
     )

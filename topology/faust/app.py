@@ -9,6 +9,7 @@ import faust
 from faust.stores import STORES
 from faust.types import StreamT
 from faust.types._env import WEB_PORT
+from faust.types.settings import Settings as FaustSettings
 
 from topology.declaration.environment import with_inspectors
 from topology.declaration.timeouts import Clock
@@ -24,7 +25,9 @@ from topology.faust.worker.transport import TableManager, Transport
 from topology.faust.worker.watch import Watchdog
 from topology.faust.worker.watch.audit_report import audit_reporter
 from topology.handler_process import home_of
+from topology.model.closest import closest
 from topology.model.collector import collect_seldom
+from topology.model.errors import DeclarationError
 
 if TYPE_CHECKING:
     from topology.faust.worker.queries import QueryServer
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 STORES.aliases["sequitur"] = "topology.faust.worker.store:Store"
 
 HEARTBEAT = 1.0
+
+_PASSED_ON = {*FaustSettings.SETTINGS, "monitor", "config_source", "loop", "beacon"}
+"""What a Faust app takes; of what else it is given it says nothing."""
 
 
 class App(faust.App):
@@ -107,13 +113,18 @@ def compile(topology: Topology, **settings: Any) -> App:
         The app. Nothing is connected until a worker or a command starts.
 
     Raises:
-        DeclarationError: the environment names an inspector that cannot be used.
+        DeclarationError: the environment names an inspector that cannot be used, or there is no
+            setting of a name.
         pydantic.ValidationError: a setting is wrong.
     """
     topology = with_inspectors(topology, os.environ)
     known = set(Settings.model_fields)
     conf = Settings(**{name: value for name, value in settings.items() if name in known})
     passed = {name: value for name, value in settings.items() if name not in known}
+    for name in passed:
+        if name not in _PASSED_ON:
+            near = closest(name, [*known, *_PASSED_ON])
+            raise DeclarationError(f"compile: there is no setting {name!r}{near}")
     if (numbered := NumberedWorker.of(os.environ)) is not None:
         conf = numbered.settings(conf)
         passed["web_port"] = numbered.port(passed.get("web_port", WEB_PORT))

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from topology.model.address import read_address
+from topology.model.address import read_address, read_brokers
 from topology.model.duration import seconds_of
 from topology.model.topic_retention import SIDE_DAYS
 from topology.sequencer.memory_budget import BYTES
@@ -115,8 +115,4 @@ class Settings(BaseSettings):
     @field_validator("broker")
     @classmethod
     def _without_scheme(cls, value: str) -> str:
-        if "@" in value:
-            raise ValueError(
-                "write host:port; user and password are given to compile as broker_credentials"
-            )
-        return value.replace("kafka://", "").replace(",", ";")
+        return read_brokers(value).replace(",", ";")

@@ -12,6 +12,7 @@ from typing import Any
 
 from topology.model.closest import closest
 from topology.model.errors import DeclarationError, described
+from topology.model.extras import pip_install
 
 _PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _EXTRAS = {
@@ -105,7 +106,7 @@ def imported(what: str, module: str) -> ModuleType:
 def extra_of(missing: str) -> str:
     """What to install for a module that is not there, empty if that is not known."""
     found = next((e for m, e in _EXTRAS.items() if f"{missing}.".startswith(f"{m}.")), None)
-    return f"; install it with: pip install 'sequitur[{found}]'" if found else ""
+    return f"; install it with: {pip_install(found)}" if found else ""
 
 
 def vars_of(found: Any) -> dict[str, Any]:

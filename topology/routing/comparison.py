@@ -66,7 +66,7 @@ def compare(
     found = Comparison(old.number, new.number)
     for message in messages:
         found.messages += 1
-        before, after = old.route(message), new.route(message)
+        before, after = old.tried(message), new.tried(message)
         kind = _goes(before), _goes(after)
         if kind[0] == kind[1]:
             found.failed += before.reason is not None
@@ -76,7 +76,7 @@ def compare(
         else:
             found.others += 1
         if len(found.examples) < examples:
-            trails = old.route(message, "all"), new.route(message, "all")
+            trails = old.tried(message, "all"), new.tried(message, "all")
             found.examples.append(trails)
     return found
 

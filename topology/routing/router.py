@@ -48,6 +48,8 @@ def route(source: CompiledSource, version: int, message: Message, detail: Detail
                         target = at.outbound.get(tag, at.otherwise)
                         if target is not None:
                             targets.append(target)
+                    if len(tags) > 1:  # several may lead to the same
+                        targets = [*dict.fromkeys(targets)]
                     if targets:
                         targets += at.always
                 at.fired += bool(targets)

@@ -47,7 +47,9 @@ def tags_of(value: Value, keymap: Keymap | None) -> Callable[[Keys, Message], tu
                 return (found,)
             if found is None:
                 return ()
-            return tuple(map(text_of, found)) if found.__class__ is list else (text_of(found),)
+            if found.__class__ is not list:
+                return (text_of(found),)
+            return tuple(dict.fromkeys(map(text_of, found)))  # else rules behind look once for each
 
         return own
     get, otherwise = keymap.found.get, keymap.otherwise

@@ -167,6 +167,21 @@ class RuleSet:
         content = self._run(self.sources[topic].after, message.value, message)
         return formats.make(self._after[topic], routing.destinations, content, message)
 
+    def tried(self, message: Message, detail: Detail = "none") -> Routing:
+        """Route a message as a process does: it fails, too, if it cannot be made for an endpoint.
+
+        Args:
+            message: the message.
+            detail: as for `route`.
+        """
+        routing = self.route(message, detail)
+        if routing.reason is None:
+            try:
+                self.make(routing)
+            except Malformed as error:
+                routing.reason, routing.destinations = str(error), ()
+        return routing
+
     def plans(self, formats: Formats) -> Mapping[str, FormatPlan]:
         """Say what is made for whom, by source topic.
 

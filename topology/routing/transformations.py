@@ -49,7 +49,7 @@ class Transformation:
 
 def known(name: str, among: Mapping[str, Any], what: str, kind: str) -> Any:
     """What has the name. Raises DeclarationError with the closest one."""
-    if name not in among:
+    if not isinstance(name, str) or name not in among:
         raise DeclarationError(f"{what}: no {kind} {printable(name)!r}{closest(str(name), among)}")
     return among[name]
 

@@ -53,4 +53,7 @@ def command(
         async with AlertPages(watch, kafka).at(metrics):
             await watch.run(stopped)
 
-    return run_until_stopped(work)
+    try:
+        return run_until_stopped(work)
+    except MISTAKES as error:
+        return cannot(error, logger)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from stores.db.urls import read_url
-from topology.model.address import read_address
+from topology.model.address import read_address, read_brokers
 from topology.model.duration import seconds_of
 
 
@@ -39,13 +39,6 @@ def http_url(text: str) -> str:
     if not good or "@" in place:
         raise ValueError("write http://HOST:PORT or https://HOST, without a login")
     return place
-
-
-def broker(text: str) -> str:
-    """Return host:port, or several joined by commas."""
-    if "@" in text or "://" in text:
-        raise ValueError("write host:port; how to log in is said by a file of client properties")
-    return text
 
 
 def checkpoint(text: str) -> str:
@@ -83,7 +76,7 @@ def milliseconds(text: str) -> int:
 
 URL = Reads("URL", read_url)
 HTTP_URL = Reads("URL", http_url)
-BROKER = Reads("HOST:PORT", broker)
+BROKER = Reads("HOST:PORT", read_brokers)
 FILE = click.Path(path_type=Path)
 COUNT = click.IntRange(1)
 PORT = click.IntRange(0, 65535)

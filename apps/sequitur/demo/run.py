@@ -25,6 +25,7 @@ from sequitur.local.broker import Broker
 from sequitur.local.process import tail
 from topology import Counts
 from topology.model.counted import counted
+from topology.model.extras import pip_install
 
 TABLES = tuple(table for view in topology.views.values() for table in view.tables)
 _GROUP = topology.name
@@ -141,7 +142,7 @@ class Demo:
         self._children["materializer"] = commands.materializer(broker, folder, self.options.store)
         kafka.wait_for_group(_GROUP, 120, self._check)
         if find_spec("nicegui") is None:
-            self.display.say('  no console: it needs pip install "sequitur[console]"')
+            self.display.say(f"  no console: it needs {pip_install('console')}")
         else:
             self._children["console"] = commands.console(broker, folder)
 

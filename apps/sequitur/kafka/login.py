@@ -9,6 +9,9 @@ from typing import Any
 from faust.auth import SASLCredentials, SSLCredentials
 from faust.types.auth import CredentialsT
 
+from sequitur.kafka.options import OptionError, read_properties
+from topology.model.address import read_brokers
+
 _SETTINGS = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
@@ -17,7 +20,7 @@ _SETTINGS = {
     "client.id": "client_id",
 }
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def kafka_login(broker: str | None = None, file: Path | None = None) -> dict[str, Any]:
@@ -25,13 +28,16 @@ def kafka_login(broker: str | None = None, file: Path | None = None) -> dict[str
 
     broker: host:port, or SEQUITUR_BROKER. file: `key=value` lines as librdkafka has them:
     security.protocol, sasl.mechanism, sasl.username, sasl.password, ssl.ca.location. Raises
-    ValueError for a line that is none of these, a value that is none, and a login without a name.
+    OptionError for a line that is none of these, a value that is none, a login without a name, and
+    what the protocol has no use for.
     """
-    found: dict[str, Any] = {
-        "bootstrap_servers": broker or os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092")
-    }
-    authority = None
-    for number, line in enumerate(file.read_text().splitlines() if file else (), 1):
+    try:
+        servers = read_brokers(broker or os.environ.get("SEQUITUR_BROKER", "127.0.0.1:9092"))
+    except ValueError as error:
+        raise OptionError(f"{'broker' if broker else 'SEQUITUR_BROKER'}: {error}") from None
+    found: dict[str, Any] = {"bootstrap_servers": servers}
+    authority = ""
+    for number, line in enumerate(read_properties(file).splitlines() if file else (), 1):
         key, equals, value = (part.strip() for part in line.partition("="))
         if not key or key.startswith("#"):
             continue
@@ -40,18 +46,25 @@ def kafka_login(broker: str | None = None, file: Path | None = None) -> dict[str
         elif equals and key in _SETTINGS:
             found[_SETTINGS[key]] = value
         elif not equals:
-            raise ValueError(f"{file}: line {number} is no key=value")
+            raise OptionError(f"{file}: line {number} is no key=value")
         else:
             known = ", ".join([*_SETTINGS, "ssl.ca.location"])
-            raise ValueError(f"{file}: the setting {key!r} is none of {known}")
+            raise OptionError(f"{file}: the setting {key!r} is none of {known}")
     protocol = _one_of(found, "security.protocol", _PROTOCOLS, file)
     if "SASL" in protocol:
-        mechanism = _one_of(found, "sasl.mechanism", _MECHANISMS, file)
-        for name in ("sasl.username", "sasl.password") if mechanism != "GSSAPI" else ():
+        _one_of(found, "sasl.mechanism", _MECHANISMS, file)
+        for name in ("sasl.username", "sasl.password"):
             if not found.get(_SETTINGS[name]):
-                raise ValueError(f"{file}: security.protocol={protocol} needs {name}")
+                raise OptionError(f"{file}: security.protocol={protocol} needs {name}")
+    elif unused := [name for name in _SETTINGS if "sasl" in name and found.get(_SETTINGS[name])]:
+        raise OptionError(f"{file}: {unused[0]} needs security.protocol=SASL_SSL or SASL_PLAINTEXT")
     if "SSL" in protocol:
-        found["ssl_context"] = ssl.create_default_context(cafile=authority)
+        try:
+            found["ssl_context"] = ssl.create_default_context(cafile=authority or None)
+        except OSError as error:
+            raise OptionError(f"{file}: ssl.ca.location={authority}: {error.strerror}") from None
+    elif authority:
+        raise OptionError(f"{file}: ssl.ca.location needs security.protocol=SSL or SASL_SSL")
     return found
 
 
@@ -62,7 +75,7 @@ def _one_of(found: dict[str, Any], key: str, known: Sequence[str], file: Path | 
         return known[0]
     value = str(found[name]).upper()
     if value not in known:
-        raise ValueError(f"{file}: {key}={found[name]!r}; use one of {', '.join(known)}")
+        raise OptionError(f"{file}: {key}={found[name]!r}; use one of {', '.join(known)}")
     found[name] = value
     return value
 
@@ -70,7 +83,7 @@ def _one_of(found: dict[str, Any], key: str, known: Sequence[str], file: Path | 
 def worker_login(broker: str | None, file: Path | None) -> dict[str, Any]:
     """The same login as arguments of `topology.faust.compile`.
 
-    broker: host:port, None for that of the environment. Raises ValueError as `kafka_login` does.
+    broker: host:port, None for that of the environment. Raises OptionError as `kafka_login` does.
     """
     login = kafka_login(broker, file)
     protocol, context = login.get("security_protocol", "PLAINTEXT"), login.get("ssl_context")

@@ -26,10 +26,7 @@ def kafka_options(options: Iterable[str], properties: Path | None = None) -> dic
     """
     found = {}
     if properties is not None:
-        try:
-            text = properties.read_text()
-        except OSError as error:
-            raise OptionError(f"Kafka properties: {error}") from None
+        text = read_properties(properties)
         found = {f"kafka.{key}": value for key, value in _properties(properties, text).items()}
     for option in options:
         key, equals, value = option.partition("=")
@@ -40,6 +37,15 @@ def kafka_options(options: Iterable[str], properties: Path | None = None) -> dic
         if key.lower() in _OWN:
             raise OptionError(f"the Kafka option {key} is set by the materializer itself")
     return found
+
+
+def read_properties(path: Path) -> str:
+    """The text of a file of client properties. Raises OptionError."""
+    try:
+        return path.read_text()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise OptionError(f"Kafka properties {path}: {reason}") from None
 
 
 def _properties(path: Path, text: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from sequitur.local.broker_config import configure, is_broker_of
+from sequitur.local.broker_config import check_folder, configure, is_broker_of
 from sequitur.local.home import LocalError, lock
 from sequitur.local.kafka_probe import answers
 from sequitur.local.ports import HOST, free_port, reason_not_to_listen
@@ -66,6 +66,7 @@ class Broker:
         """
         if self.running:
             return self
+        check_folder(self.data)
         self.data.mkdir(parents=True, exist_ok=True)
         self._own_the_folder()
         try:

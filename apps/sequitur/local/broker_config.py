@@ -59,6 +59,17 @@ def properties(data: Path, port: int, controller_port: int) -> dict[str, str]:
     }
 
 
+def check_folder(data: Path) -> None:
+    """Raise LocalError where Kafka cannot have its records in a folder of this name."""
+    name = str(data)
+    if "," in name or name != name.encode(errors="replace").decode():
+        raise LocalError(
+            f"Kafka broker in {data}",
+            "Kafka takes a comma for the end of a folder's name, and reads none that is not UTF-8",
+            "choose another folder",
+        )
+
+
 def configure(data: Path, port: int, settings: Mapping[str, str], heap: str = "512m") -> list[str]:
     """Write the properties, format a new folder, and return the command that runs the broker.
 
@@ -66,7 +77,7 @@ def configure(data: Path, port: int, settings: Mapping[str, str], heap: str = "5
     """
     written = properties(data, port, free_port()) | dict(settings)
     file = data / "server.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in written.items()))
+    file.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in written.items()))
     records = data / "records"
     if not (records / "meta.properties").is_file():
         shutil.rmtree(records, ignore_errors=True)  # half-formatted by a run that was killed
@@ -84,6 +95,13 @@ def configure(data: Path, port: int, settings: Mapping[str, str], heap: str = "5
 def is_broker_of(data: Path, command: str) -> bool:
     """Whether a process with this command line is the broker of the folder."""
     return "kafka.Kafka" in command and str(data / "server.properties") in command
+
+
+def _escaped(text: str) -> str:
+    """As Java reads a value: what is not plain ASCII by its UTF-16 units."""
+    units = text.encode("utf-16-be")
+    each = (int.from_bytes(units[n : n + 2], "big") for n in range(0, len(units), 2))
+    return "".join(chr(u) if 0x20 < u < 0x7F and u != 0x5C else f"\\u{u:04x}" for u in each)
 
 
 def _java(*arguments: str, heap: str = "512m") -> list[str]:

@@ -13,6 +13,13 @@ from sequitur.cli.group import Command
 
 TEMPLATE = Path(__file__).with_name("template")
 _ENDING = ".in"
+_TAKEN = frozenset(
+    {
+        *("app", "compile", "float", "order_board", "orders", "skip", "str"),
+        *("driver", "row", "send"),
+    }
+)
+"""Names that the topology and its test have, or use, for something else."""
 
 
 @click.command("new", cls=Command)
@@ -45,7 +52,10 @@ def module_name(name: str) -> str:
         raise click.UsageError(
             f"{name!r} names no module of Python: take letters, digits and '-', a letter first"
         )
-    if module in sys.stdlib_module_names or module in ("stores", "topology") or _installed(module):
+    if module in _TAKEN or module.startswith("test_"):
+        raise click.UsageError(f"{name!r} is a name in the files of a project; take another one")
+    ours = ("sequitur", "stores", "topology")
+    if module in sys.stdlib_module_names or module in ours or _installed(module):
         raise click.UsageError(f"{name!r} is the name of another module; take another one")
     return module
 
@@ -70,9 +80,15 @@ def filled(text: str, module: str) -> str:
 
 
 def _installed(module: str) -> bool:
-    """Whether there is such a module elsewhere than in the working directory."""
+    """Whether there is such a module elsewhere than among the working directory's own."""
     spec = find_spec(module)
     if spec is None:
         return False
     places = [spec.origin] if spec.origin else [*(spec.submodule_search_locations or [])]
-    return not all(Path(place).is_relative_to(Path.cwd()) for place in places)
+    return not all(map(_is_own, map(Path, places)))
+
+
+def _is_own(place: Path) -> bool:
+    """Whether a module is the user's: below the working directory, and not of an environment."""
+    below = place.is_relative_to(Path.cwd())
+    return below and not {"site-packages", "dist-packages"} & {*place.parts}

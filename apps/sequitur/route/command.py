@@ -143,7 +143,7 @@ def explain(
     else:
         assert message is not None
         (one,) = of_file(message, _source_of([found], source), whole=True)
-    routing = found.route(one, "all")
+    routing = found.tried(one, "all")
     print(_json(routing.as_dict()) if as_json else routing)
     return DONE if routing.reason is None else BAD_NEWS
 
@@ -174,7 +174,7 @@ def dry_run(
     goes: Counter[str] = Counter()
     failed = 0
     for each in tried:
-        routing = found.route(each)
+        routing = found.tried(each)
         failed += routing.reason is not None
         goes.update(routing.destinations or (("failed",) if routing.reason else ("nowhere",)))
         where = ", ".join(routing.destinations) or "nowhere"

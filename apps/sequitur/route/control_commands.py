@@ -28,6 +28,7 @@ from topology.routing import (
     Trace,
     Unregister,
 )
+from topology.routing.transformations import known
 
 
 def _orders(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,6 +116,8 @@ def register(
 @click.argument("endpoint")
 def unregister(at: RouterAt, endpoint: str, reason: str, wait: float) -> int:
     """Let ENDPOINT read nothing any more. Ends with status 1 if refused."""
+    agreed = asyncio.run(at.control().read()).agreement
+    known(endpoint, (agreed.proposal or agreed).endpoints, at.name, "endpoint")
     return _order(at, Unregister(endpoint, who(), reason), wait)
 
 

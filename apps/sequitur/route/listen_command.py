@@ -30,7 +30,7 @@ from sequitur.cli.running import run_until_stopped
 from sequitur.cli.statuses import DONE
 from sequitur.route.control import control_of, controls
 from sequitur.route.listener import Listener
-from sequitur.route.router_file import addresses
+from sequitur.route.router_file import address
 from sequitur.route.table_places import text_of
 from stores.db.engines import open_engine
 from stores.db.urls import read_url
@@ -108,7 +108,7 @@ def _topic(router: str, said: ListenerFile) -> str:
     """The topic that it reads."""
     topic = said.topic
     if topic is None and router.endswith(".toml"):
-        topic = addresses(Path(router)).get(said.destination)
+        topic = address(Path(router), said.destination)
     if topic is None:
         shown = printable(said.destination)
         raise DeclarationError(f"topic: which one does destination {shown!r} have? give its name")

@@ -89,6 +89,8 @@ class Listener:
         self._unnoted: dict[str, bool] = {}
         """What is carried out, and not yet noted → whether it is done."""
         self._seen = self._replaced = False
+        self._before: Endpoint | None = None
+        """Who has its place again where its registration is refused."""
         self.counts: Counter[str] = Counter()
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -204,6 +206,8 @@ class Listener:
                     if each.offset < log.read:
                         raise ConnectionError("the control topic was made anew")
                     log.take(each)
+                    if log.agreement.endpoints.get(own) == self._endpoint:
+                        self._before = None
                 if log.read < end or now() < beat:
                     continue
                 if (why := log.agreement.refused or "") != told and self._seen:
@@ -213,11 +217,11 @@ class Listener:
                 listening = None if found is None else found.listening
                 if listening is not None and listening.session == session:
                     self._seen = True
-                elif self._seen and found is not None:
+                elif self._seen and found not in (None, self._before):
                     self._replaced = True
                     return
                 elif now() >= again:  # not at once: a registration may be refused
-                    again = now() + self._own.lifetime
+                    again, self._before = now() + self._own.lifetime, found
                     value = encode_control(Register(self._endpoint, who(), "it listens"))
                     await producer.send_and_wait(control.topic, value, uuid4().hex.encode(), LOG)
                 said = orjson.dumps({"listener": own, **self.counts})

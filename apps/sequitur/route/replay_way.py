@@ -195,4 +195,4 @@ def _read(path: Path, endpoints: Iterable[Endpoint]) -> _Router:
         if kinds.get(each.get("transport", first), "kafka") == "kafka"
     }
     rules = rules.with_endpoints(rules.number, endpoints)
-    return _Router(rules, str(data["router"].get("site", "")), topics)
+    return _Router(rules, str(data.get("router", {}).get("site", "")), topics)

@@ -17,10 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sequitur.kafka.login import kafka_login
 from sequitur.route.loading import load_rules, read_router, reload_rules
 from sequitur.route.transports import open_transports
 from sequitur.route.unit_routing import STAGE
 from topology.declaration.topology import Topology
+from topology.model.address import read_brokers
 from topology.model.dotted import load
 from topology.model.errors import DeclarationError
 from topology.model.names import checked_name
@@ -86,6 +88,10 @@ def load_router(path: Path) -> RouterFile:
             if not isinstance(given.get(each, ""), str):
                 shown = printable(repr(given[each]))
                 raise DeclarationError(f"router: {each} = {shown}; give a text")
+        try:
+            broker = read_brokers(given["broker"]) if "broker" in given else None
+        except ValueError as error:
+            raise DeclarationError(f"router: broker: {error}") from None
         transports = data.get("transport", {})
         to = {}
         for kind in ("source", "destination"):
@@ -97,9 +103,7 @@ def load_router(path: Path) -> RouterFile:
         more = {each: given[each] for each in ("trails", "attempts", "parks") if each in given}
         if (function := given.get("trail_function")) is not None:
             more["trail_function"] = load("router: trail_function", function, "a function")
-        return RouterFile(
-            path, name, given.get("site", ""), given.get("broker"), partitions, to, more
-        )
+        return RouterFile(path, name, given.get("site", ""), broker, partitions, to, more)
     except DeclarationError as error:
         raise DeclarationError(f"{path}: {error}") from None
 
@@ -130,24 +134,36 @@ def units_control(path: Path) -> tuple[str, Mapping[str, Any]] | None:
     return checked_name("router: name", data.get("router", {}).get("name")), made.kafka
 
 
-def addresses(path: Path) -> Mapping[str, str]:
-    """Destination → topic, of the destinations in Kafka.
+def address(path: Path, destination: str) -> str | None:
+    """The topic of a destination, which a listener hears; None if it is not there, or in no Kafka.
 
     Args:
         path: of the TOML file.
+        destination: its name.
 
     Raises:
-        DeclarationError: what is wrong, and where.
+        DeclarationError: what is wrong, and where; or it is in another Kafka than `control`.
         OSError: a file cannot be read.
     """
     data = read_router(path)
-    transports = data.get("transport", {})
-    first, found = next(iter(transports), None), {}
-    for name, part in data.get("destination", {}).items():
-        where = part.get("transport", first)
-        if where is None or transports.get(where, {}).get("kind") == "kafka":
-            found[name] = str(part.get("address", name))
-    return found
+    transports, part = data.get("transport", {}), data.get("destination", {}).get(destination)
+    if part is None:
+        return None
+    where = part.get("transport", next(iter(transports), None))
+    if where is not None and transports.get(where, {}).get("kind") != "kafka":
+        return None
+    units = data.get("units")
+    control = units.get("control") if isinstance(units, Mapping) else None
+    if control is not None:
+        own, other = (transports.get(str(each), {}).get("broker") for each in (where, control))
+        if kafka_login(own) != kafka_login(other):
+            what, at = printable(destination), printable(where)
+            raise DeclarationError(
+                f"{path}: destination {what!r} is in transport {at!r}, and a listener hears by "
+                f"that of control, {printable(control)!r}: set control to {at!r}, read its topic "
+                "there by a client of your own, or give as topic a copy that you make here"
+            )
+    return str(part.get("address", destination))
 
 
 def _within_kafka(what: str, part: Any, transports: Any) -> None:

@@ -1,7 +1,7 @@
 """The transports of a router: the tables `[transport.NAME]` of its TOML file."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
@@ -36,11 +36,14 @@ class Transport:
         inbound: makes the side that consumes of a topic and its place there: a queue, a file.
         outbound: makes the side that publishes of a router's name.
         kafka: of Kafka, the arguments of aiokafka's clients.
+        server: where what is sent to a destination comes to the source whose place it is called
+            by; transports of one server have equal ones. None: it does not.
     """
 
     inbound: Callable[[str, str], Inbound] | None = None
     outbound: Callable[[str], Outbound] | None = None
     kafka: Mapping[str, Any] | None = None
+    server: Hashable = None
 
 
 def open_transports(given: object, folder: Path) -> dict[str, Transport]:
@@ -90,7 +93,8 @@ def _kafka(beside: Path, broker: str | None = None, properties: str | None = Non
             raise DeclarationError(f"source {topic!r}: a topic of Kafka has no other name")
         return KafkaInbound(topic, login)
 
-    return Transport(inbound, lambda router: KafkaOutbound(login, router), login)
+    outbound = partial(KafkaOutbound, login)
+    return Transport(inbound, outbound, login, login["bootstrap_servers"])
 
 
 def _files(beside: Path, folder: str = ".") -> Transport:
@@ -116,6 +120,7 @@ def _rabbitmq(
     return Transport(
         lambda topic, place: RabbitInbound(topic, login, place, **names, prefetch=prefetch),
         lambda router: RabbitOutbound(login, router, exchange=exchange),
+        server=None if exchange else login,
     )
 
 
@@ -135,6 +140,7 @@ def _streams(
     return Transport(
         lambda topic, place: RabbitStreamInbound(topic, login, place),
         lambda _: RabbitStreamOutbound(login, port),
+        server=login,
     )
 
 

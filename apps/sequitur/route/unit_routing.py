@@ -1,6 +1,5 @@
 """What a message of units of work becomes: by the rules, for the destinations' transports."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -39,9 +38,6 @@ class UnitRouting:
         destinations: name → its transport, and its address there.
         window: seconds for which producers' ids are believed.
         agreeing: makes what this process agrees on with others; None: `rules` stay.
-
-    Attributes:
-        counts: messages "unrouted": those that have no destination.
     """
 
     def __init__(
@@ -56,7 +52,6 @@ class UnitRouting:
         self._window, self._agreeing = window, agreeing
         self._agreed: AgreedRules | None = None
         self._by_topic: dict[str, RuleSet] = {}
-        self.counts: Counter[str] = Counter()
 
     async def prepare(self, topic: str, new: bool) -> None:
         """See `UnitIntake`: have the rules for the next batch of a source."""
@@ -83,13 +78,12 @@ class UnitRouting:
         rules, agreed = self._by_topic.get(message.topic, self._rules), self._agreed
         trace = Trace() if agreed is None else agreed.trace
         traced = trace.detail != "none" and message.offset % trace.every == 0
-        record = Record(*where, message.key, message.value, message.headers)
+        record = Record(*where, message.key, message.value, message.headers, message.time)
         routing = rules.route(record, trace.detail if traced else "none")
         if traced and agreed is not None:
             agreed.trail(routing)
         if routing.reason is not None:
             raise Malformed(routing.reason)
-        self.counts["unrouted"] += not routing.destinations
         own = {RULES_HEADER: b"%d" % routing.version}
         if message.replayable:
             own[_ORIGIN] = "/".join(map(str, where)).encode()

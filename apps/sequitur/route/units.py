@@ -121,6 +121,7 @@ class RouterUnits:
         agreeing = None if self._save.control is None else partial(self._agreeing, reload)
         self.routing = UnitRouting(site, rules, self.destinations, self._save.window, agreeing)
         self._used = {name for name, _ in self.destinations.values()} | {self._failures.transport}
+        self._check_ends()
         inbounds = {topic: self.inbound(topic) for topic in self.sources}
         check_one_reader(inbounds)
         if self._save.two_phase:
@@ -234,7 +235,12 @@ class RouterUnits:
         assert kafka is not None
         to = {each: address for each, (_, address) in self.destinations.items()}
         route = Route(STAGE, self.rules, 1, to, reload, control_topic(self.name))
-        within = {each for each, (at, _) in self.destinations.items() if at == name}
+        server = self.transports[str(name)].server
+        within = {
+            each
+            for each, (at, _) in self.destinations.items()
+            if at == name or (server and self.transports[at].server == server)
+        }
         return AgreedRules(route, kafka, within)
 
     def _check_control(self) -> None:
@@ -251,6 +257,15 @@ class RouterUnits:
                     "reach nobody; set control in [units] to a transport of Kafka, whose control "
                     "topic has the listeners"
                 )
+
+    def _check_ends(self) -> None:
+        """Raises DeclarationError where a source would read what is written here."""
+        read = {(self.transports[at].server, place) for at, place in self.sources.values()}
+        written = [(f"destination {name!r}", *to) for name, to in self.destinations.items()]
+        written += [("units: errors", at, self._failures.destination) for at in self._used]
+        for what, at, place in written:
+            if (server := self.transports[at].server) and (server, place) in read:
+                raise DeclarationError(f"{what}: {place!r} is a source; that has no end")
 
     def _two_phase(self, topic: str, holder: str) -> TwoPhaseConsumer:
         log, inboxes = sql_sides(topic, self.inbound(topic), self._outbounds())

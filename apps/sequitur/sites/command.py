@@ -47,7 +47,7 @@ def forward(file: Path, peer: tuple[str, ...], metrics: str | None) -> int:
         peers = [found.named(name) for name in peer] or found.others(found.own)
         if found.here in peers:
             raise DeclarationError(f"--peer {found.own}: this is the own site; name another one")
-    except MISTAKES as error:
+    except (*MISTAKES, ValueError) as error:
         return cannot(error, logger)
     ways = [Forwarder(found.here, peer, topic) for peer in peers for topic in found.topics]
 
@@ -60,7 +60,10 @@ def forward(file: Path, peer: tuple[str, ...], metrics: str | None) -> int:
             task.cancel()
         await asyncio.wait(tasks, timeout=_GRACE)
 
-    return run_until_stopped(work)
+    try:
+        return run_until_stopped(work)
+    except MISTAKES as error:
+        return cannot(error, logger)
 
 
 for each in (*looking.COMMANDS, *deciding.COMMANDS):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sequitur.kafka.login import kafka_login
+from sequitur.kafka.options import OptionError
 from stores.db.urls import read_url
 from stores.sites import Site
 from topology.model.closest import closest
@@ -68,7 +69,7 @@ def load_sites(path: Path) -> SitesFile:
         if not isinstance(own, str) or own not in sites:
             raise DeclarationError(f"own = {printable(repr(own))}; give one of {', '.join(sites)}")
         return SitesFile(own, sites, tuple(dict.fromkeys(topics)))
-    except (DeclarationError, tomllib.TOMLDecodeError) as error:
+    except (DeclarationError, OptionError, tomllib.TOMLDecodeError) as error:
         raise DeclarationError(f"{path}: {error}") from None
 
 

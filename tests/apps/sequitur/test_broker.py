@@ -4,6 +4,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,19 +59,77 @@ def test_a_folder_that_cannot_be_is_told(
     assert "Not a directory" in capsys.readouterr().err
 
 
+_RUN = """\
+import sys, time
+from sequitur import broker
+from sequitur.local.broker import Broker
+
+class Slow(Broker):
+    running = True
+
+    def start(self):
+        self.data.mkdir(parents=True, exist_ok=True)
+        self._own_the_folder()
+        return self
+
+    def stop(self):
+        time.sleep(1)
+        super().stop()
+
+broker._install, broker.Broker = lambda: None, Slow
+from sequitur.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@contextmanager
+def slow(data: list[str]) -> Iterator[None]:
+    """A process of `sequitur broker run` whose broker takes a second to end."""
+    command = [sys.executable, "-c", _RUN, "broker", "run", *data]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            process.stdout.readline()  # it runs
+            yield
+        finally:
+            process.kill()
+
+
 def test_one_that_runs_is_not_started_again(
-    data: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["-c", "import time; time.sleep(600)", "broker", "run"]
-    with (
-        locked(tmp_path / "broker" / "lock"),
-        subprocess.Popen([sys.executable, *words]) as process,
-    ):
-        (tmp_path / "broker" / "runs").write_text(f"{process.pid} 127.0.0.1:29092")
+    with slow([*data, "--port", "29092"]):
         assert main(["broker", "status", *data]) == 0
         assert main(["broker", "start", *data]) == 0
-        process.kill()
     assert capsys.readouterr().out.count("127.0.0.1:29092") == 2
+
+
+def test_what_is_stopped_has_ended(data: list[str], tmp_path: Path) -> None:
+    with slow(data):
+        assert main(["broker", "status", *data]) == 0
+        assert main(["broker", "stop", *data]) == 0
+        with locked(tmp_path / "broker" / "lock", wait=False) as free:
+            assert free
+    assert main(["broker", "status", *data]) == 1
+
+
+def test_how_to_stop_it_names_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, found = ["--data", str(tmp_path / "its own")], iter([None, (1, "127.0.0.1:1")])
+    monkeypatch.setattr(jars, "installed", lambda _: True)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: None)
+    monkeypatch.setattr("sequitur.broker.runner", lambda _: next(found))
+    assert main(["broker", "start", *data]) == 0
+    assert capsys.readouterr().out.endswith(f"stop --data '{tmp_path}/its own'\n")
+
+
+def test_a_folder_that_kafka_cannot_name_is_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["broker", "start", "--data", str(tmp_path / "a,b")]) == 2
+    assert "Remedy: choose another folder" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_port_in_use_is_told_with_a_remedy(

@@ -186,7 +186,7 @@ def test_each_command_has_what_it_needs_or_names_the_extra_that_brings_it(
     assert done.stdout.splitlines()[-1] == "{0}"
     assert done.stderr.splitlines() == [
         "sequitur: error: demo needs confluent_kafka, which is not installed; install it with: "
-        "pip install 'sequitur[demo]'"
+        f"pip install 'sequitur[demo]=={distribution('sequitur').version}'"
     ]
 
 

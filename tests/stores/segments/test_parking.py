@@ -244,6 +244,24 @@ def test_a_stream_waits_and_others_go_on_until_it_is_let_go(world: World) -> Non
     assert dict(error.headers)["sequitur-failed-reason"] == b"ValueError: what it asks is away"
 
 
+def test_a_message_that_was_parked_is_routed_as_it_came(world: World) -> None:
+    content = b"v", b"k", (("h", b"\xff"),), "s", 3
+    messages = [
+        InboundMessage("orders", 0, n, n + 1, *content, "p", replayable=False, time=time)
+        for n, time in enumerate((0, 1_370_000_000_000))
+    ]
+    topic = ParkedTopic(world.parking, "orders")
+    for each in messages:
+        assert topic.park(each, "what it asks is away" if each.offset == 0 else None)
+    with world.ledger.engine.begin() as connection:
+        topic.note(connection)
+    (parked,) = world.parking.streams()
+    world.parking.let_go(parked, RETRY, "me")
+    found = topic.let_go(10, 10_000)
+    assert found is not None
+    assert found.messages == tuple(messages)
+
+
 def test_where_there_is_no_room_what_fails_and_what_is_behind_goes_to_errors(world: World) -> None:
     for stream in "aaabc":
         world.send(stream)

@@ -102,6 +102,8 @@ def test_a_toml_file_makes_rules() -> None:
         ('rules = ["long"]', "", "source 'raw'"),
         ("messages:shout", "messages:shut", "has no 'shut'"),
         ("[destination.kafka]", "destination = 1", "it has no 'destination'"),
+        ('module = "flight"', "module = { f = 1 }", "source 'flights': no introspection module"),
+        ('keymap = "seats"', 'keymap = ["seats"]', "rule 'big': no keymap .*'seats'"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named(old: str, new: str, reason: str) -> None:

@@ -65,6 +65,8 @@ def test_xml_keys_are_found_by_paths_without_prefixes() -> None:
     text = b'<a:order xmlns:a="urn:a" a:id="7"><line><sku> x </sku></line><line><sku>y&lt;</sku>'
     assert keys(XML, text + b"</line></a:order>") == {"id": "7", "sku": ["x", "y<"]}
     assert keys(XML, b"<other id='1'><order id='2'/></other>") == {}
+    assert keys(XML, b'<order id="5" xmlns:id="urn:x"/>') == {"id": "5"}
+    assert keys(XML, b'<order id="5" x:id="7" xmlns:x="u"/>') == {"id": "5"}, "its own goes first"
 
 
 @pytest.mark.parametrize(
@@ -105,6 +107,20 @@ def test_malformed_csv_is_refused_with_the_reason(value: bytes, reason: str) -> 
     assert reason in refused(CSV, value)
     rows = b"origin\n" + b"JFK\n" * 1001
     assert "1001 values" in refused(CsvKeys({"o": "origin"}, every=["o"]), rows)
+
+
+def test_csv_keys_of_all_rows_are_those_behind_the_thousandth_too() -> None:
+    every = CsvKeys({"o": "origin", "day": "day"}, every=["o"])
+    empty = b"day,origin\n" + b"1,\n" * 5000
+    assert keys(every, empty + b"2,JFK\n") == {"o": ["JFK"], "day": "1"}
+    assert "not CSV" in refused(every, empty + b'"')
+    assert "1001 values" in refused(every, empty + b"2,JFK\n" * 1001)
+
+
+def test_csv_keys_of_the_first_row_stay_so_where_others_take_those_of_all_rows() -> None:
+    columns, text = {"line": "line", "origin": "origin"}, b"line,origin\n1,\n2,JFK\n"
+    assert keys(CsvKeys(columns), text) == {"line": "1"}
+    assert keys(CsvKeys(columns, every=["line"]), text) == {"line": ["1", "2"]}
 
 
 def fix(*fields: str) -> bytes:

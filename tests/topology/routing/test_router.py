@@ -1,5 +1,6 @@
 """The compiled router is the naive one, only faster; its trail is how it decided."""
 
+from enum import Enum
 from typing import Any, get_args
 
 import orjson
@@ -259,6 +260,57 @@ def test_a_long_cascade_is_no_recursion(length: int) -> None:
         destinations={"d": None},
     )
     assert many.route(message(b"no JSON is needed")).destinations == ("d",)
+
+
+class Maker(str, Enum):  # noqa: UP042
+    BOEING = "boeing"
+
+
+class Seats(int, Enum):
+    LARGE = 400
+
+
+def test_a_member_of_an_enum_is_the_text_or_number_that_it_stands_for() -> None:
+    rules = RuleSet(
+        1,
+        sources=[RoutedSource("in", ("same", "any", "keyed"), module="m")],
+        rules=[
+            Rule("same", when=(when("maker", equals=Maker.BOEING),), to=("same",)),
+            Rule("any", when=(when("seats", one_of=[Seats.LARGE]),), to=("any",)),
+            Rule("keyed", key="maker", keymap="makers", outbound="o"),
+        ],
+        destinations=dict.fromkeys(["same", "any", "keyed"]),
+        keymaps=[Keymap("makers", {Maker.BOEING: Seats.LARGE})],
+        outbound={"o": {Seats.LARGE: "keyed"}},
+        modules={"m": FunctionKeys(lambda _: {"maker": Maker.BOEING, "seats": Seats.LARGE})},
+    )
+    assert rules.keymaps["makers"].entries == {"boeing": ("400",)}
+    assert rules.route(message(b"")).destinations == ("same", "any", "keyed")
+
+
+@pytest.mark.parametrize("by_header", [False, True])
+@pytest.mark.parametrize("different", [False, True])
+def test_a_rule_of_a_chain_looks_once_however_often_a_message_names_its_tag(
+    by_header: bool, different: bool
+) -> None:
+    tags = [f"x{n}" if different else "x" for n in range(600)]
+    targets: list[Any] = [Target((), (f"r{n + 1}",)) for n in range(4)]
+    many = RuleSet(
+        1,
+        sources=[RoutedSource("in", ("r0",))],
+        rules=[
+            Rule(f"r{n}", key=header("to") if by_header else "to", outbound=f"o{n}")
+            for n in range(5)
+        ],
+        destinations={"d": None},
+        outbound={f"o{n}": dict.fromkeys(tags, to) for n, to in enumerate([*targets, "d"])},
+    )
+    one = message({} if by_header else {"to": tags}, {"to": ",".join(tags).encode()})
+    routing = many.route(one, "all")
+    assert routing.destinations == ("d",)
+    assert many.fired == {f"r{n}": 1 for n in range(5)}
+    assert routing.trail is not None
+    assert [step.tags for step in routing.trail.steps] == [tuple(dict.fromkeys(tags))] * 5
 
 
 def test_the_trail_of_a_condition_on_a_keymap_tells_what_the_keymap_says() -> None:

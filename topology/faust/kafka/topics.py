@@ -1,7 +1,7 @@
 """The topics that a topology needs: how many partitions each has, and for how long it keeps."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from topology.declaration.topology import Topology
 from topology.model.large import TOPIC_BYTES
@@ -14,13 +14,14 @@ class Topic:
 
     given: whether somebody else fills it; then any number of partitions will do, and it is not made
     unless somebody says so. partitions: what it is made with. config: likewise; the broker's own
-    where it says nothing.
+    where it says nothing. theirs: whether somebody else fills it, though a worker may make it.
     """
 
     name: str
     partitions: int
     given: bool = False
     config: Mapping[str, str] = field(default_factory=dict)
+    theirs: bool = False
 
     @property
     def compacted(self) -> bool:
@@ -42,7 +43,7 @@ def own(name: str, partitions: int, *, compact: bool = False, keep_days: float =
 def needed(topology: Topology, changelogs: Mapping[str, str], keep_days: float) -> Iterator[Topic]:
     """The topics that a worker makes. changelogs: view → topic. keep_days: of the side topics."""
     for source in topology.sources.values():
-        yield own(source.by_stream, source.partitions)
+        yield replace(own(source.by_stream, source.partitions), theirs=source.keyed)
     for view in topology.views.values():
         for name in (view.output, view.redeliver_topic, view.commands_topic):
             yield own(name, view.of.partitions)

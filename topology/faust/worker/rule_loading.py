@@ -53,9 +53,13 @@ def made_rules(route: Route, load: Load, before: RuleSet | None) -> RuleSet:
                 f"{', '.join(wants)}; restart the workers to change them"
             )
     rules = rules.with_endpoints(load.version, load.endpoints)
+    taken = {*route.topics, *route.to.values(), route.control, route.trails}
     for endpoint in load.endpoints:
         topic = endpoint_topic(route.to[endpoint.destination], endpoint)
-        if topic in route.topics:
-            raise DeclarationError(f"endpoint {endpoint.name!r}: its topic {topic} is a source")
+        if endpoint.name != endpoint.destination and topic in taken:
+            raise DeclarationError(
+                f"endpoint {endpoint.name!r}: its topic {topic} has another use; rename it"
+            )
+        taken.add(topic)
     assert rules.digest  # worked out here, and not on the event loop
     return rules

@@ -2,8 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from topology.model.closest import closest
@@ -81,15 +80,19 @@ class CsvKeys(KeyModule):
         every, fixed = self.every, None if has_header else self._places(self.columns or ())
 
         def introspect(message: Message, memo: Memo) -> Keys:
-            rows = self._rows(checked_content(message.value), MOST_VALUES + 1 + has_header)
-            places = fixed
-            if places is None:
-                places = self._places(rows.pop(0) if rows else ())
+            rows = self._rows(checked_content(message.value))
+            places = self._places(next(rows, ())) if fixed is None else fixed
             found: dict[str, list[Any]] = {}
-            for row in rows if every else rows[:1]:
+            for number, row in enumerate(rows):
                 for name, place in places:
                     if place < len(row) and row[place]:
-                        found.setdefault(name, []).append(row[place])
+                        values = found.setdefault(name, [])
+                        if len(values) <= MOST_VALUES:  # one more shows that there are too many
+                            values.append(row[place])
+                if number == 0:
+                    places = [each for each in places if each[0] in every]
+                elif not every and number >= MOST_VALUES:  # up to here, what is no CSV is refused
+                    break
             return collected(every, found)
 
         return introspect
@@ -104,11 +107,10 @@ class CsvKeys(KeyModule):
                 found.append((name, header.index(column)))
         return found
 
-    def _rows(self, value: bytes, most: int) -> list[list[str]]:
+    def _rows(self, value: bytes) -> Iterator[list[str]]:
         try:
             text = io.StringIO(value.decode(self.encoding).removeprefix(_BOM), newline="")
-            rows = csv.reader(text, delimiter=self.delimiter, strict=True)
-            return list(islice(filter(None, rows), most))
+            yield from filter(None, csv.reader(text, delimiter=self.delimiter, strict=True))
         except UnicodeError:
             raise Malformed(f"the value is not {self.encoding}") from None
         except csv.Error as error:

@@ -27,7 +27,7 @@ def key_text(value: Any) -> str:
         return text
     if value.__class__ is bool:
         return "true" if value else "false"
-    return str(value)
+    return str(value if value.__class__ in _PLAIN else _plain(value))
 
 
 def key_number(value: Any) -> int | float | None:
@@ -59,9 +59,8 @@ def checked_value(name: str, value: Any) -> Any:
             raise Malformed(f"the routing key {name!r} is not UTF-8") from None
     if isinstance(value, list | tuple):
         return _several(name, value)
-    for plain in (str, bool, int, float):  # an enum's value, or a subclass that a function gave
-        if isinstance(value, plain):
-            return checked_value(name, plain(value))
+    if (plain := _plain(value)).__class__ in _PLAIN:  # a subclass that a function gave
+        return checked_value(name, plain)
     return _refuse(name, value)
 
 
@@ -81,6 +80,15 @@ def collected(every: frozenset[str], found: dict[str, list[Any]]) -> Keys:
         if values:
             keys[name] = checked_value(name, values if name in every else values[0])
     return keys
+
+
+def _plain(value: Any) -> Any:
+    """The text or number that a member of an enum, or of another subclass, stands for."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else value
 
 
 def _several(name: str, values: list[Any] | tuple[Any, ...]) -> list[Any] | None:

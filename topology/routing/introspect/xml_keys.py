@@ -100,7 +100,8 @@ def _parse(
         paths.append(path)
         parts.append([])
         if path in attributes:
-            local = {key.rpartition(":")[2]: text for key, text in given.items()}
+            kept = {key: text for key, text in given.items() if not key.startswith("xmlns:")}
+            local = {key.rpartition(":")[2]: text for key, text in kept.items()} | kept
             for name, attribute in attributes[path]:
                 if attribute in local:
                     add(name, local[attribute])

@@ -44,6 +44,9 @@ def test_what_is_no_option_is_refused_without_telling_it(tmp_path: Path) -> None
     assert "a-secret" not in str(refused.value)
     with pytest.raises(OptionError, match="missing"):
         kafka_options([], tmp_path / "missing")
+    file.write_bytes(b"\xff")
+    with pytest.raises(OptionError, match="it is no text"):
+        kafka_options([], file)
 
 
 def test_secrets_are_cut_from_messages() -> None:

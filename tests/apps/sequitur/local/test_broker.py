@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.local.broker import Broker
+from sequitur.local.broker_config import configure
 from sequitur.local.home import LocalError, locked
 from sequitur.local.kafka_probe import answers
 from sequitur.local.process import command_of
@@ -19,6 +20,7 @@ _OWNER = """\
 import os, sys
 from pathlib import Path
 from sequitur.local.broker import Broker
+from sequitur.local.broker_config import configure
 broker = Broker(Path(sys.argv[1]), int(sys.argv[2])).start()
 print(broker.pid, flush=True)
 os.kill(os.getpid(), 9)
@@ -39,6 +41,13 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
             Broker(tmp_path, port).start()
     with locked(tmp_path / "lock", wait=False) as free:
         assert free
+
+
+@pytest.mark.parametrize("name", ["a,b", "\udcff"])
+def test_a_folder_that_kafka_cannot_name_is_refused_and_not_made(tmp_path: Path, name: str) -> None:
+    with pytest.raises(LocalError, match=r"comma.*\n.*choose another folder"):
+        Broker(tmp_path / name / "broker").start()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_leftover_pid_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
@@ -123,6 +132,16 @@ def test_a_broker_whose_owner_was_killed_does_not_hold_up_the_next(tmp_path: Pat
         assert broker.pid != int(owner.stdout)
         # It has ended; whether somebody has taken note of that is another matter.
         assert command_of(int(owner.stdout)) == ""
+
+
+@pytest.mark.integration
+def test_a_folder_may_have_any_letters(tmp_path: Path) -> None:
+    data = tmp_path / "Müll 😀\\x" / "b"
+    data.mkdir(parents=True)
+    for _ in range(2):
+        configure(data, 9092, {})
+    assert (data / "records" / "meta.properties").is_file()
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.integration

@@ -2,11 +2,12 @@
 
 import pytest
 
-from sequitur.route.control import BEATS, LOG, ControlLog
+from sequitur.cli.main import main
+from sequitur.route.control import BEATS, LOG, Control, ControlLog
 from sequitur.route.control_commands import _told
 from topology import Record
-from topology.routing import Joined, Left, encode_control
-from topology.routing.agreement import ControlRecord, Failed, Loaded, Propose
+from topology.routing import Endpoint, Joined, Left, encode_control
+from topology.routing.agreement import ControlRecord, Failed, Loaded, Propose, Register
 
 
 def test_who_is_silent_is_said_by_offsets_whatever_clocks_say() -> None:
@@ -54,6 +55,33 @@ def test_rules_fire_in_all_processes_that_have_not_left() -> None:
         log.take(Record("t", LOG, offset, None, encode_control(record)))
         log.take(Record("t", BEATS, offset, name.encode(), said[name]))
     assert log.fired() == {"all": (12, 1.5), "<b>": (1, 0.0)}
+
+
+def test_an_endpoint_that_is_not_registered_is_mistyped(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log, ordered = ControlLog(), list[ControlRecord]()
+    said: list[ControlRecord] = [
+        *(Joined("p"), Propose(), Loaded("p", 1, "d")),
+        Register(Endpoint("desk", "large")),
+    ]
+    for offset, record in enumerate(said):
+        log.take(Record("t", LOG, offset, None, encode_control(record)))
+
+    async def read(_: Control, listen: bool = False) -> ControlLog:
+        return log
+
+    async def order(_: Control, record: ControlRecord, seconds: float) -> tuple[ControlLog, int]:
+        ordered.append(record)
+        return log, 0
+
+    monkeypatch.setattr(Control, "read", read)
+    monkeypatch.setattr(Control, "order", order)
+    assert main(["route", "unregister", "shop.router.control", "dsk"]) == 2
+    assert "no endpoint 'dsk' (did you mean 'desk'?)" in caplog.text
+    assert not ordered
+    assert main(["route", "unregister", "shop.router.control", "desk"]) == 0, "it is proposed"
+    assert len(ordered) == 1
 
 
 def test_a_refused_version_is_not_decided_by_what_is_asked_for_after_it() -> None:

@@ -19,7 +19,20 @@ from stores.db.engines import open_engine
 from stores.segments import PublishedIds
 from topology import DeclarationError, Record
 from topology.model.ending import end_tasks
-from topology.routing import ACTION, BROADCAST, Left, encode_control
+from topology.routing import (
+    ACTION,
+    BROADCAST,
+    ControlRecord,
+    Endpoint,
+    Failed,
+    Joined,
+    Left,
+    Listening,
+    Loaded,
+    Propose,
+    Register,
+    encode_control,
+)
 
 FILE = """
 name = "ear"
@@ -132,10 +145,10 @@ def test_a_file_that_means_nothing_is_refused(wrong: str, tmp_path: Path) -> Non
 
 
 class ControlTopic:
-    """A control topic of so many records, made so often."""
+    """A control topic with these records, made so often."""
 
-    def __init__(self) -> None:
-        self.records, self.made, self.registered = 9, 1, 0
+    def __init__(self, records: list[bytes]) -> None:
+        self.records, self.made, self.registered = records, 1, 0
 
 
 class FakeConsumer:
@@ -151,18 +164,17 @@ class FakeConsumer:
     async def seek_to_beginning(self, _: Any) -> None: ...
 
     async def end_offsets(self, places: list[Any]) -> dict[Any, int]:
-        return dict.fromkeys(places, self.topic.records)
+        return dict.fromkeys(places, len(self.topic.records))
 
     async def getmany(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         await asyncio.sleep(0.001)
         if self.made != self.topic.made:  # where it was is nothing: it begins at the first one
             self.at, self.made = 0, self.topic.made
-        value = encode_control(Left("somebody"))
         found = [
             SimpleNamespace(partition=LOG, offset=offset, key=None, value=value)
-            for offset in range(self.at, self.topic.records)
-        ]
-        self.at = self.topic.records
+            for offset, value in enumerate(self.topic.records)
+        ][self.at :]
+        self.at = len(self.topic.records)
         return {TopicPartition("c", LOG): found}
 
 
@@ -175,23 +187,64 @@ class FakeProducer:
     async def stop(self) -> None: ...
 
     async def send_and_wait(self, _: str, value: bytes, key: bytes, partition: int) -> None:
-        self.topic.registered += partition == LOG
+        if partition == LOG:
+            self.topic.records.append(value)
+            self.topic.registered += 1
+
+
+def control_topic(monkeypatch: pytest.MonkeyPatch, *records: ControlRecord) -> ControlTopic:
+    topic = ControlTopic([encode_control(each) for each in records])
+    monkeypatch.setattr(listener, "AIOKafkaConsumer", lambda **_: FakeConsumer(topic))
+    monkeypatch.setattr(listener, "AIOKafkaProducer", lambda **_: FakeProducer(topic))
+    monkeypatch.setattr(listener, "AGAIN", 0.0)
+    return topic
 
 
 async def test_a_listener_registers_again_where_the_control_topic_is_made_anew_and_shorter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = ControlTopic()
-    monkeypatch.setattr(listener, "AIOKafkaConsumer", lambda **_: FakeConsumer(topic))
-    monkeypatch.setattr(listener, "AIOKafkaProducer", lambda **_: FakeProducer(topic))
-    monkeypatch.setattr(listener, "AGAIN", 0.0)
+    topic = control_topic(monkeypatch, *[Left("somebody")] * 9)
     living = asyncio.create_task(made(tmp_path)._live_again(asyncio.Event()))
     try:
         async with asyncio.timeout(60):
             while not topic.registered:
                 await asyncio.sleep(0.001)
-            topic.records, topic.made = 1, 2
+            topic.records, topic.made = [encode_control(Left("somebody"))], 2
             while topic.registered < 2:
                 await asyncio.sleep(0.001)
+    finally:
+        await end_tasks(living)
+
+
+@pytest.mark.parametrize("decided", [False, True])
+async def test_a_listener_outlives_a_refusal_that_gives_its_place_back_to_an_earlier_session(
+    decided: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, own, third = (
+        Register(Endpoint("ear", "left", None, Listening(1.0, session)))
+        for session in ("old", "own", "third")
+    )
+    topic = control_topic(
+        monkeypatch, Joined("p"), Propose(), Register(old.endpoint), Loaded("p", 2, "d")
+    )
+    engine = open_engine(f"sqlite:///{tmp_path / 'done.db'}")
+    one = Listener(own.endpoint, "t", Control("c", {}), Actions({}), engine)
+    stopped = asyncio.Event()
+    living = asyncio.create_task(one._live_again(stopped))
+    try:
+        async with asyncio.timeout(60):
+            while not one._seen:
+                await asyncio.sleep(0.001)
+            if decided:  # then its place is its own
+                topic.records += [encode_control(Loaded("p", 3, "d")), encode_control(old)]
+            else:
+                topic.records.append(encode_control(Failed("p", 3, "the database is away")))
+                topic.made = 2  # it reads all of that again, which changes nothing
+                while topic.registered < 2:
+                    await asyncio.sleep(0.001)
+                assert not stopped.is_set()
+                topic.records.append(encode_control(third))
+            await stopped.wait()
+        assert one._replaced
     finally:
         await end_tasks(living)

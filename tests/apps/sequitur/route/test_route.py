@@ -15,7 +15,7 @@ from sequitur.cli.main import main
 from sequitur.route.loading import load_rules, reload_rules
 from tests.conftest import BrokerAddress
 from topology.model.errors import DeclarationError
-from topology.model.event import Record
+from topology.model.event import Message, Record
 from topology.routing import Load, RuleSet
 
 RULES = """
@@ -199,6 +199,34 @@ def test_rules_are_compared_before_they_are_turned_on(
     said = capsys.readouterr().out
     assert "1 of 4 messages would go elsewhere" in said
     assert "1: fleet → fleet, late" in said
+
+
+def refuse(content: bytes, message: Message) -> bytes:
+    """A transformation that fails."""
+    raise ValueError("no such column")
+
+
+def test_a_message_that_cannot_be_made_for_its_destination_fails_in_each_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, old, new = (tmp_path / name for name in ("messages", "old.toml", "new.toml"))
+    file.write_bytes(b'{"amount": 2000}\n')
+    old.write_text(
+        '[source.orders]\nrules = ["large"]\n[rule.large]\nto = "large"\n[destination.large]\n'
+    )
+    new.write_text(
+        f'{old.read_text()}format = "csv"\n'
+        f'[transformation.csv]\nreads = "json"\nwrites = "csv"\nfunction = "{__name__}:refuse"\n'
+    )
+    failed = "transformation 'csv' failed: ValueError: no such column"
+    for words in (["explain", str(new)], ["dry-run", str(new)], ["compare", str(old), str(new)]):
+        given = ["--file"] if words[0] == "compare" else []
+        assert main(["route", *words, *given, str(file)]) == 1
+        assert failed in (said := capsys.readouterr().out)
+    assert f"1: large → failed ({failed})" in said
+    assert "rule large fired" in said
+    assert main(["route", "compare", str(new), str(new), "--file", str(file)]) == 0
+    assert "1 fail by both" in capsys.readouterr().out
 
 
 @pytest.mark.integration

@@ -10,7 +10,8 @@ import pytest
 from sequitur.cli.outcome import MISTAKES
 from sequitur.route import loading
 from sequitur.route.loading import load_rules, load_units
-from sequitur.route.router_file import addresses, load_router, units_control
+from sequitur.route.replay_way import RouterWay
+from sequitur.route.router_file import address, load_router, units_control
 from topology.model.errors import DeclarationError
 
 UNITS = """
@@ -80,7 +81,8 @@ LOADERS: dict[str, Callable[[Path], Any]] = {
     "units": load_units,
     "router": lambda path: load_router(path).topology(),
     "control": units_control,
-    "addresses": addresses,
+    "address": lambda path: address(path, "out"),
+    "replay": lambda path: RouterWay(path, lambda _: ()),
 }
 ODD: list[Any] = [7, -1.5, float("inf"), "../x", ["a"], {"x": 1}]
 
@@ -93,7 +95,9 @@ def places(table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 @pytest.mark.parametrize(
-    ("text", "loaders"), [(UNITS, ["rules", "units"]), (KAFKA, [*LOADERS])], ids=["units", "kafka"]
+    ("text", "loaders"),
+    [(UNITS, ["rules", "units", "replay"]), (KAFKA, [*LOADERS])],
+    ids=["units", "kafka"],
 )
 def test_no_value_in_a_file_ends_a_command_but_by_a_mistake_that_is_named(
     text: str, loaders: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -145,3 +149,9 @@ def test_what_means_nothing_is_refused_when_the_file_is_read(
     file.write_text(text.replace(old, new) + '[transport."a/b"]\nkind = "files"\n')
     with pytest.raises(DeclarationError, match=f"router.toml: .*{reason}"):
         load_units(file)
+
+
+def test_rules_that_no_router_runs_may_route_what_is_recovered(tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text('[source.in]\nrules = ["r"]\n[rule.r]\nto = "out"\n[destination.out]\n')
+    assert RouterWay(file, lambda _: ()).begin("r").startswith("those of rules.toml")

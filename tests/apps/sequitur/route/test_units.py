@@ -270,9 +270,25 @@ def test_what_a_message_becomes_names_the_rules_and_where_it_came_from(tmp_path:
     assert {each.headers for each in made} == {(headers[0], headers[2], *own)}
     assert {(each.key, each.stream, each.sequence) for each in made} == {(b"k", "s", 3)}
     assert units.routing.route(InboundMessage("lines", 0, 8, 9, b'{"even": false}')) == []
-    assert units.routing.counts["unrouted"] == 1
     with pytest.raises(Malformed):
         units.routing.route(InboundMessage("lines", 0, 9, 10, b"no JSON"))
+
+
+def test_rules_see_when_a_message_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sent.py").write_text("def keys(message):\n    return {'n': message.timestamp}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    units = load_units(
+        written(
+            tmp_path,
+            **{
+                'rules = ["even", "all"]': 'module = "sent:keys"\nrules = ["all"]',
+                "exists = true": "equals = 7",
+            },
+        )
+    )
+    for sent, went in ((7, ["spool"]), (0, [])):
+        made = units.routing.route(InboundMessage("lines", 0, 7, 8, b"{}", time=sent))
+        assert [each.destination for each in made] == went
 
 
 @pytest.mark.parametrize(
@@ -432,14 +448,64 @@ def test_two_sources_of_one_log_are_refused_with_segments_too(tmp_path: Path) ->
         load_units(tmp_path / "router.toml")
 
 
+KAFKA = 'kind = "kafka"\nbroker = "127.0.0.1:9"'
+QUEUES = 'kind = "rabbitmq"\nurl = "amqp://127.0.0.1:9"'
+STREAMS = QUEUES.replace("rabbitmq", "rabbitmq-stream")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "address", "errors", "what"),
+    [
+        (KAFKA, KAFKA, "in", "errors", "destination 'out': 'in'"),
+        (KAFKA, KAFKA, "out", "in", "units: errors: 'in'"),
+        (QUEUES, QUEUES, "in", "errors", "destination 'out': 'in'"),
+        (STREAMS, STREAMS, "in", "errors", "destination 'out': 'in'"),
+        (KAFKA, KAFKA.replace(":9", ":10"), "in", "errors", None),
+        (KAFKA, QUEUES, "in", "errors", None),
+        (QUEUES, f'{QUEUES}\nexchange = "fleet"', "in", "errors", None),
+        ('kind = "files"', 'kind = "files"', "in", "errors", None),
+    ],
+)
+def test_a_source_that_the_router_itself_feeds_is_refused(
+    one: str, other: str, address: str, errors: str, what: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "router.toml").write_text(
+        f"""
+[router]
+name = "shop"
+site = "berlin"
+[units]
+ledger = "sqlite:///{tmp_path}/ledger.db"
+errors = {{ transport = "other", destination = "{errors}" }}
+[transport.one]
+{one}
+[transport.other]
+{other}
+[source.in]
+rules = ["all"]
+[rule.all]
+to = "out"
+[destination.out]
+transport = "other"
+address = "{address}"
+"""
+    )
+    if what is None:
+        load_units(tmp_path / "router.toml").engine.dispose()
+    else:
+        with pytest.raises(DeclarationError, match=f"{what} is a source; that has no end"):
+            load_units(tmp_path / "router.toml")
+
+
 async def test_pages_name_what_fails_and_what_is_published(tmp_path: Path) -> None:
     lines = b"".join(b"%s\n" % orjson.dumps({"n": n, "even": n % 2 == 0}) for n in range(10))
+    lines += b'{"even": false}\n' * 3
     (tmp_path / "lines.txt").write_bytes(lines)
     units = load_units(written(tmp_path))
     works = {**units.consumers("disk", "me")}
     pages = RoutePages(units, works, None)
     work = works["lines"]
-    assert await work.step() == 10
+    assert await work.step() == 13
     await pages.measure()
     assert await pages.troubles() == []
     found = {
@@ -447,7 +513,8 @@ async def test_pages_name_what_fails_and_what_is_published(tmp_path: Path) -> No
         for family in pages.registry.collect()
         for sample in family.samples
     }
-    assert found["sequitur_route_messages_total lines consumed"] == 10
+    assert found["sequitur_route_messages_total lines consumed"] == 13
+    assert found["sequitur_route_messages_total lines unrouted"] == 3
     assert found["sequitur_route_state lines owns"] == 1
     assert found["sequitur_route_state lines failing"] == 0
     assert found["sequitur_route_backlog_bytes lines other"] > 0

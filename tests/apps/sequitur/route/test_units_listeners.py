@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
 from sequitur.local.process import spawn
-from sequitur.route import agreed_rules
+from sequitur.route import agreed_rules, listen_command
 from sequitur.route.agreed_rules import AgreedRules
 from sequitur.route.loading import load_units
 from sequitur.route.replay_way import registered
@@ -133,6 +133,50 @@ def test_a_broadcast_without_a_control_topic_is_refused(
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(DeclarationError, match=reason):
         load_units(path)
+
+
+@pytest.mark.parametrize("servers", ["there:9092", "127.0.0.1:9"])
+async def test_a_destination_in_another_kafka_than_control_has_no_listeners(
+    servers: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By another name, it may be the same one."""
+    path, ear = written(tmp_path), tmp_path / "ear.toml"
+    far = f'[transport.far]\nkind = "kafka"\nbroker = "{servers}"\n[source'
+    text = path.read_text().replace("[source", far, 1)
+    path.write_text(text.replace('transport = "kafka"\naddress', 'transport = "far"\naddress'))
+    ear.write_text(f'name = "ear"\ndestination = "left"\nstate = "sqlite:///{tmp_path}/done"\n')
+    heard, made = list[str](), list[str]()
+
+    async def create(_: object, topics: list[Topic], __: int) -> None:
+        made.append(topics[0].name)
+
+    async def one(*_: object) -> int:
+        return 1
+
+    def run(start: Any) -> int:
+        heard.append(start.__self__._topic)
+        return 0
+
+    monkeypatch.setattr(listen_command, "run_until_stopped", run)
+    monkeypatch.setattr(agreed_rules, "RouterProcess", Registered)
+    monkeypatch.setattr(agreed_rules, "create_topics", create)
+    monkeypatch.setattr(agreed_rules, "partition_count", one)
+    routing, same = load_units(path).routing, servers == "127.0.0.1:9"
+    await routing.prepare("lines", False)
+    await routing.stop()
+    assert ("shop.left.ear" in made) == same
+    words = ["route", "listen", str(path), str(ear)]
+    assert await asyncio.to_thread(main, words) == (0 if same else 2)
+    said = (
+        "destination 'left' is in transport 'far', and a listener hears by that of control, 'kafka'"
+    )
+    assert (said in caplog.text) != same
+    ear.write_text(f'topic = "copied"\n{ear.read_text()}')
+    assert await asyncio.to_thread(main, words) == 0
+    assert heard == (["shop.left.ear"] if same else []) + ["copied.ear"]
 
 
 class FakeProcess:

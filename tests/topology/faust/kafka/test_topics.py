@@ -81,6 +81,26 @@ def test_what_is_wrong_with_a_topic_is_told_with_what_helps() -> None:
     assert "wrong       3 partitions  kept 7 days: the topology says 4" in text
 
 
+def test_a_topic_that_would_refuse_a_message_or_a_time_is_wrong() -> None:
+    found = {t.name: t for t in needed(shop(), {"board": "c-board", "sums": "c-sums"}, 90)}
+    (web, *_) = given(shop())
+    small = {"max.message.bytes": "1048588"}
+    created = {"message.timestamp.type": "CreateTime"}
+    clock = {"message.timestamp.type": "LogAppendTime"} | small
+    for name in ("shop.orders.by-stream", "shop.board", "shop.dead"):
+        assert "set it to 8388608" in _shape(found[name], found[name].partitions, small).wrong
+    compacted = {"cleanup.policy": "compact"}
+    assert "set it to 8388608" in _shape(found["c-board"], 3, small | compacted).wrong
+    of_clock = found["shop.clock"]
+    assert "set message.timestamp.type to LogAppendTime" in _shape(of_clock, 1, created).wrong
+    assert _shape(of_clock, 1, clock).state == "there"
+    # What others fill is theirs to limit; nothing is known of what may not be read.
+    for topic in (found["bills"], web):
+        assert _shape(topic, topic.partitions, small | created).state == "there"
+    for topic in found.values():
+        assert _shape(topic, topic.partitions, {}).state == "there"
+
+
 @pytest.mark.integration
 def test_a_worker_without_its_source_topics_waits_for_them_or_for_sigterm(worker: Worker) -> None:
     log = worker.folder / "log"

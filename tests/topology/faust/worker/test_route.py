@@ -66,7 +66,15 @@ def test_each_message_is_routed_once_and_in_order_over_kills(
         said = worker.run("views").stdout
         assert f"route numbers: {COUNT + 1:,} messages, of them 1 malformed" in said
         assert f"0 without a destination, {COUNT} routed" in said
+        audited = worker.run("audit")
+        assert audited.returncode == 1
+        assert "in order, but not complete: 1 malformed\n" in audited.stdout
+        assert "no gaps: " in worker.run("gaps").stdout
         assert worker.end(signal.SIGTERM) == 0
+        nobody = f"route numbers: no worker has {prefix}.in/0, {prefix}.in/1"
+        worker.wait_until(lambda: nobody in worker.run("views").stdout)
+        done = worker.run("gaps")
+        assert (done.returncode, nobody in done.stdout) == (1, True), done.stdout
     finally:
         worker.kill()
     for records, numbers in ((every, range(COUNT)), (even, range(0, COUNT, 2))):

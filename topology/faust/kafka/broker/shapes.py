@@ -82,6 +82,8 @@ def _shape(topic: Topic, partitions: int | None, config: dict[str, str]) -> Shap
     keeps = config.get("retention.ms")
     wrong = ""
     policy = config.get("cleanup.policy", topic.config.get("cleanup.policy", "delete"))
+    need = 0 if topic.theirs else int(topic.config.get("max.message.bytes", 0))
+    stamp = topic.config.get("message.timestamp.type")
     if partitions != topic.partitions and not topic.given:
         wrong = (
             f"the topology says {counted(topic.partitions, 'partition')}; set source(partitions="
@@ -91,6 +93,10 @@ def _shape(topic: Topic, partitions: int | None, config: dict[str, str]) -> Shap
         wrong = f"cleanup.policy={policy} deletes state; set it to compact"
     elif not topic.compacted and "compact" in policy:
         wrong = f"cleanup.policy={policy} keeps the last message of a key only; set it to delete"
+    elif (takes := int(config.get("max.message.bytes", need))) < need:
+        wrong = f"max.message.bytes={takes} refuses large messages; set it to {need}"
+    elif stamp and config.get("message.timestamp.type", stamp) != stamp:
+        wrong = f"set message.timestamp.type to {stamp}"
     return Shape(topic, partitions, None if keeps is None else int(keeps), wrong)
 
 
