@@ -51,6 +51,8 @@ class Batches(BatchHandler):
         self._counted, self._counts, self._turn = checkpoint.counts()
 
     def handle(self, frame: DataFrame, number: int) -> None:
+        if self.last < 0:
+            self._checkpoint.note_removed(self.topology)
         context = frame.sparkSession.sparkContext
         query = context.getLocalProperty("sql.streaming.queryId") or "unknown"
         watermark, planned = self._clock.watermark(number), self._clock.planned(number)

@@ -80,8 +80,7 @@ class Checkpoint:
                 f"checkpoint {self.folder!r} is topology {noted['topology']!r}'s, not "
                 f"{topology.name!r}'s; name a folder of its own"
             )
-        # One that is taken out misses what comes; an empty file is never half written.
-        known = set(noted["views"]).difference(self._names(f"{OURS}/removed"))
+        known = self._known(noted)
         for view in sorted(set(views) - known):
             state = "was taken out before" if view in noted["views"] else "is new"
             raise CannotRun(
@@ -89,8 +88,18 @@ class Checkpoint:
                 "view starts with the query; run it in a topology of its own, or start with a new "
                 "checkpoint folder, which reads all topics from the start"
             )
-        for view in known.difference(views):
+
+    def note_removed(self, topology: Topology) -> None:
+        """Note views that were taken out: a batch that is about to run goes by without them."""
+        text = self._read(f"{OURS}/topology")
+        assert text is not None, "it is checked before a batch runs"
+        for view in self._known(orjson.loads(text)).difference(topology.views):
+            # An empty file is never half written.
             self._write(f"{OURS}/removed/{view}", b"")
+
+    def _known(self, noted: dict[str, Any]) -> set[str]:
+        """The views that were there from the start, and have missed nothing since."""
+        return set(noted["views"]).difference(self._names(f"{OURS}/removed"))
 
     def counts(self) -> tuple[int, dict[str, dict[str, int]], int]:
         """(the batch that they were noted with, -1 if none were; the counts; the next turn)."""

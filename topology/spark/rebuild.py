@@ -62,7 +62,7 @@ def by_stream(messages: DataFrame) -> DataFrame:
 def inspected(messages: DataFrame, topology: Topology, source: str) -> DataFrame:
     """Messages of a source's own topics, with the streams that its inspector finds.
 
-    What is no event is left out: the live views have seen to it.
+    One that is malformed is of none, "", where it is counted; one that is unknown is left out.
     """
 
     def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,9 +72,9 @@ def inspected(messages: DataFrame, topology: Topology, source: str) -> DataFrame
             for message in messages_of(batch):
                 try:
                     found = inspect(message)
+                    streams.append(None if found is None else found[0])
                 except Malformed:
-                    found = None
-                streams.append(None if found is None else found[0])
+                    streams.append("")
             column = pa.array(streams, pa.string())
             with_stream = pa.RecordBatch.from_arrays(
                 [*batch.columns, column], names=[*batch.schema.names, "stream"]
@@ -186,10 +186,9 @@ def _task(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBa
                 chains=job.chains,
                 fold=job.fold,
                 every=job.every,
+                emit=job.emit,
             )
-            slices.write(
-                number, _rows(rebuild, batches, job.emit), lambda: _numbers(rebuild.finish())
-            )
+            slices.write(number, _rows(rebuild, batches), lambda: _numbers(rebuild.finish()))
             tally = slices.tally(number)
         else:
             for _ in batches:
@@ -206,23 +205,11 @@ def _numbers(tallies: Mapping[str, Tally]) -> dict[str, Any]:
     return {name: tally.as_dict() for name, tally in tallies.items()}
 
 
-def _rows(
-    rebuild: Rebuild, batches: Iterator[pa.RecordBatch], emit: bool
-) -> Iterator[Rebuilt | Emitted]:
-    for record in rebuild.run(_history(batches)):
-        yield record
-        if emit:
-            yield from _sent(rebuild)
-    found = _sent(rebuild)
-    if emit:
-        yield from found
-
-
-def _sent(rebuild: Rebuild) -> list[Emitted]:
-    return [
-        Emitted(topic, key, value, list(headers))
-        for topic, (key, value, _, headers) in rebuild.emits()
-    ]
+def _rows(rebuild: Rebuild, batches: Iterator[pa.RecordBatch]) -> Iterator[Rebuilt | Emitted]:
+    for records in rebuild.turns(_history(batches)):
+        yield from records
+        for topic, (key, value, _, headers) in rebuild.emits():
+            yield Emitted(topic, key, value, list(headers))
 
 
 def _history(batches: Iterable[pa.RecordBatch]) -> Iterator[HistoryPart]:

@@ -5,6 +5,7 @@ in the order in which they came. Streams may come in any order.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -43,7 +44,8 @@ class Rebuild:
 
     at: the time at which the live views were so far (ms). chains: whether to hash what streams say.
     fold: whether a stream's row changes are made one record. every: whether a stream that has none
-    has a record even so. malformed, unknown: messages that are no events. messages: all of them.
+    has a record even so. emit: whether what handlers send is kept until it is asked for. malformed,
+    unknown: messages that are no events. messages: all of them.
     """
 
     def __init__(
@@ -56,11 +58,12 @@ class Rebuild:
         chains: bool = False,
         fold: bool = True,
         every: bool = False,
+        emit: bool = False,
         most: int = MOST,
         batch: int = BATCH,
     ) -> None:
         self.views = {
-            view.name: ViewRebuild(view, at, chains=chains, fold=fold, every=every)
+            view.name: ViewRebuild(view, at, chains=chains, fold=fold, every=every, emit=emit)
             for view in topology.views_of(source)
             if view.name in views
         }
@@ -70,6 +73,10 @@ class Rebuild:
 
     def run(self, parts: Iterable[HistoryPart]) -> Iterator[Rebuilt]:
         """The records for the read store, each stream's in sequence. Raises CannotRebuild."""
+        return chain.from_iterable(self.turns(parts))
+
+    def turns(self, parts: Iterable[HistoryPart]) -> Iterator[Iterator[Rebuilt]]:
+        """The same batch by batch, each to be read to its end: then its `emits` are there."""
         messages: list[Message] = []
         ended: list[str] = []
         current: str | None = None
@@ -80,7 +87,7 @@ class Rebuild:
                 current = stream
                 # Streams without a message to handle are streams nevertheless.
                 if len(messages) + len(ended) >= self._batch:
-                    yield from self._take(messages, ended, None)
+                    yield self._take(messages, ended, None)
                     messages, ended = [], []
             for view, of_view, row in limits:
                 self.views[view].limit(of_view, limit_of(row))
@@ -88,15 +95,18 @@ class Rebuild:
                 room = self._most - len(messages)
                 messages += found[:room]
                 found = found[room:]
-                yield from self._take(messages, ended, current)
+                yield self._take(messages, ended, current)
                 messages, ended = [], []
             messages += found
         if current is not None:
-            yield from self._take(messages, [*ended, current], None)
+            yield self._take(messages, [*ended, current], None)
 
     def finish(self) -> dict[str, Tally]:
         """View → its numbers, when all is done."""
-        return {name: view.finish() for name, view in self.views.items()}
+        found = {name: view.finish() for name, view in self.views.items()}
+        for tally in found.values():
+            tally.malformed, tally.unknown = self.malformed, self.unknown
+        return found
 
     def emits(self) -> list[tuple[str, Out]]:
         """(topic, record) of what handlers sent since this was last asked."""

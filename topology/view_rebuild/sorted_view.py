@@ -8,6 +8,7 @@ from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.handling import Handling
 from topology.engine.output.live_cells import CellSource
+from topology.engine.output.record_formatter import RecordFormatter
 from topology.engine.state.cells import StoredCells
 from topology.engine.view_task import ViewTask
 from topology.model.changes import Delete, Upsert
@@ -61,10 +62,11 @@ class _Listening(Handling):
         unit: CommitUnit,
         state_of: Callable[[str], bytes | None],
         retried: Mapping[Event, int],
+        formatter: RecordFormatter,
         cells: CellSource,
         listen: Listen,
     ) -> None:
-        super().__init__(view, unit, state_of, retried, stored=cells)
+        super().__init__(view, unit, state_of, retried, formatter, cells)
         self._listen = listen
 
     def emit_changes(self, event: Event, changes: list[Upsert | Delete]) -> None:
@@ -77,19 +79,21 @@ class SortedView(ViewTask):
     """A view's task in which what is missing is known to be missing.
 
     Sequencer and handling are the workers'; only the policies that are about time and room do not
-    hold. gaps: that were given up. listen: gets what handlers say.
+    hold. gaps: that were given up. listen: gets what handlers say. epoch_of: see `RecordFormatter`.
     """
 
-    def __init__(self, view: View, listen: Listen) -> None:
+    def __init__(self, view: View, listen: Listen, epoch_of: Callable[[str], int]) -> None:
         super().__init__(replace(view, gap=Wait(), full=Spill(), late=LateTopic()), EmptyTable())
         self.state.ordering = at_once(self.state.ordering)
         self.state.cells = self._cells = _AllCells()
         self.gaps: list[Gap] = []
         self._listen = listen
+        self._formatter = RecordFormatter(view, epoch_of)
 
     def new_handling(self, unit: CommitUnit) -> Handling:
+        state_of, retried = self.state.stream_state, self._retried
         return _Listening(
-            self.view, unit, self.state.stream_state, self._retried, self._cells, self._listen
+            self.view, unit, state_of, retried, self._formatter, self._cells, self._listen
         )
 
     def drop(self, stream: str) -> None:

@@ -15,9 +15,9 @@ class Tally:
     skipped: sequences that are not in the history. missing: of them, those that the live view had;
     absent: streams of which the history has nothing, though the live view had them. parked: streams
     that a failed event sets aside, so that they end before it. late: events that no start or end of
-    a stream has room for. outputs: records that the handler's row changes make; records: what is
-    left of them when each stream's are made one. tables: that are written. reports: of failures,
-    the first ones.
+    a stream has room for. malformed, unknown: messages that the inspector finds no event in.
+    outputs: records that the handler's row changes make; records: what is left of them when each
+    stream's are made one. tables: that are written. reports: of failures, the first ones.
     """
 
     streams: int = 0
@@ -30,6 +30,8 @@ class Tally:
     absent: int = 0
     parked: int = 0
     late: int = 0
+    malformed: int = 0
+    unknown: int = 0
     outputs: int = 0
     records: int = 0
     tables: list[str] = field(default_factory=list)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 import orjson
@@ -21,6 +21,7 @@ from topology.view_rebuild.limit import Limit
 from topology.view_rebuild.sorted_view import SortedView
 from topology.view_rebuild.tally import REASONS, Tally
 
+_ORDER = attrgetter("stream", "sequence")
 _NEVER = -(1 << 70)
 """Below any sequence."""
 
@@ -48,8 +49,8 @@ class ViewRebuild:
 
     at: the time of the limits (ms). chains: whether to hash what each stream says. fold: whether a
     stream's row changes are made one record. every: whether a stream that has none has a record
-    even so. tally: of what is done. emits: what the handler sent to other topics, for who wants to
-    send it again.
+    even so. tally: of what is done. emit: whether to keep what the handler sends to other topics;
+    emits: that.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ViewRebuild:
         chains: bool = False,
         fold: bool = True,
         every: bool = False,
+        emit: bool = False,
     ) -> None:
         self.view = view
         self.at = at
@@ -68,10 +70,11 @@ class ViewRebuild:
         self._chains = chains
         self._fold = fold
         self._every = every
+        self._emit = emit
         self._unfolded: list[Rebuilt] = []
         self._tables: set[str] = set()
         self._chain: dict[str, OutputChain] = {}
-        self._task = SortedView(view, self._listen)
+        self._task = SortedView(view, self._listen, lambda stream: self._limits[stream].epoch)
         self._limits: dict[str, Limit] = {}
         self._lasts: dict[str, int] = {}
         self._of: dict[str, list[str]] = {}
@@ -83,6 +86,8 @@ class ViewRebuild:
         """Stream → (sequence of its closing event, when it is forgotten)."""
         self._forgotten: set[str] = set()
         """Streams that the live view does not know any more."""
+        self._unsure: list[Event] = []
+        """Events of the stream that goes on, which the live view may have had and forgotten."""
         self._lane: dict[Event, Event] = {}
         """Event → the same as a view with lanes has it; empty where it has none."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -100,7 +105,8 @@ class ViewRebuild:
     def foresee(self, events: list[Event]) -> None:
         """Take the lanes of the events to come, before any view's handler has them."""
         if self.view.split is not None:
-            self._lane = dict(zip(events, self.view.split(events), strict=True))
+            kept = {event: self._lane[event] for event in self._unsure}
+            self._lane = kept | dict(zip(events, self.view.split(events), strict=True))
 
     def take(
         self, events: list[Event], ended: Collection[str], going_on: str | None
@@ -140,20 +146,36 @@ class ViewRebuild:
 
     def _take_lives(self, events: list[Event], going_on: str | None) -> None:
         """The same in a view that closes streams: each life of a stream begins without the last."""
+        if self._unsure:
+            events = sorted([*self._unsure, *events], key=_ORDER)
         self._find_forgotten(events)
         found = sorted(self._wanted(events), key=itemgetter(0))
         for stream, of_stream in groupby(found, itemgetter(0)):
-            for life in self._lives(stream, (event for _, event in of_stream)):
-                self._run(life, going_on)
+            for life, ended in self._lives(stream, (event for _, event in of_stream)):
+                self._run(life, going_on, stream if ended else None)
+        self._run([], going_on)
+        lane, lasts = self._lane, self._lasts
+        self._unsure = [
+            event
+            for event in events
+            if event.stream == going_on
+            and not self._knows(of_view := lane.get(event, event).stream)
+            and event.sequence > lasts.get(of_view, _NEVER)
+        ]
 
-    def _lives(self, stream: str, events: Iterable[Event]) -> Iterator[list[Event]]:
+    def _knows(self, stream: str) -> bool:
+        """Whether the live view has a stream, and not forgotten it."""
+        return stream in self._limits and stream not in self._forgotten
+
+    def _lives(self, stream: str, events: Iterable[Event]) -> Iterator[tuple[list[Event], bool]]:
+        """(events of a life, whether it has ended)."""
         closing = self.view.closing
         assert closing is not None
         life: list[Event] = []
         for event in events:
             sequence, due = self._closed.get(stream, (LAST, LAST))
             if event.sequence > sequence and event.arrived > due:
-                yield life
+                yield life, True
                 self._task.state.forget(stream)
                 self._task.drop(stream)
                 del self._closed[stream]
@@ -162,7 +184,7 @@ class ViewRebuild:
             if event.kind in closing.kinds and event.sequence != sequence:
                 due = event.arrived + round(closing.retention * 1000)
                 self._closed[stream] = event.sequence, due
-        yield life
+        yield life, False
 
     def _find_forgotten(self, events: list[Event]) -> None:
         """Limit streams that the live view closed and forgot to their last closing event.
@@ -173,21 +195,26 @@ class ViewRebuild:
         assert closing is not None
         streams = (self._lane.get(each, each).stream for each in events)
         for stream, event in zip(streams, events, strict=True):
-            known = stream in self._limits and stream not in self._forgotten
             old = event.arrived + closing.retention * 1000 <= self.at
-            if event.kind in closing.kinds and old and not known:
+            last = self._lasts.get(stream, _NEVER)
+            closes = event.kind in closing.kinds and old and event.sequence > last
+            if closes and not self._knows(stream):
                 self._forgotten.add(stream)
                 self.limit(stream, Limit(event.sequence))
 
     # -- a step
 
-    def _run(self, events: list[Event], going_on: str | None) -> None:
-        """Order and handle events, and pass over what is missing in front of them."""
+    def _run(self, events: list[Event], going_on: str | None, ended: str | None = None) -> None:
+        """Order and handle events, and pass over what is missing in front of them.
+
+        ended: the view's stream whose life has ended, though its source's goes on.
+        """
         task, view = self._task, self.view
         if events:
             self._step(events, None)
         # In front of a stream that goes on there may be something yet.
         waits = [] if going_on is None else self._waiting_of(going_on)
+        waits = [stream for stream in waits if stream != ended]
         for stream in waits:
             task.state.timers.discard(stream)
         while task.can_fire:
@@ -222,7 +249,7 @@ class ViewRebuild:
             self._loop.run_until_complete(task.arun(events, unit, horizon))
         else:
             task.run(events, unit, horizon)
-        for topics in (unit.colocated, unit.keyed):
+        for topics in (unit.colocated, unit.keyed) if self._emit else ():
             for topic, outs in topics.items():
                 if topic not in self._own:
                     self.emits += [(topic, out) for out in outs]

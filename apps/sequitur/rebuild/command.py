@@ -42,7 +42,7 @@ def command() -> None:
 
     Workers and materializers run on meanwhile. A rebuild that was stopped or killed
     goes on when the same command is given again. Status 1: the history is not
-    enough, records could not be applied, or the tables differ.
+    enough, records could not be applied, a stream was not found, or the tables differ.
     """
 
 
@@ -159,6 +159,11 @@ def _run(options: SimpleNamespace) -> int:
         slices=options.slices,
         code=code_of(topology, views),
     )
+    if request.partial and (options.switch != "yes" or options.hashes):
+        raise OptionError(
+            "--stream, --since and --until replace streams in the live tables at one stroke, and "
+            "--switch and --hashes are for a whole view: leave them out"
+        )
     job = Job(
         app=app,
         request=request,
@@ -186,7 +191,8 @@ def _run(options: SimpleNamespace) -> int:
 
 def status(job: "Job", switched: bool) -> int:
     """The exit status of a rebuild that came to its end."""
-    return BAD_NEWS if job.dead or not (switched or job.switch == "no") else DONE
+    bad = job.dead or job.missing or not (switched or job.switch == "no")
+    return BAD_NEWS if bad else DONE
 
 
 @contextmanager
@@ -243,5 +249,7 @@ def _failed(error: Exception, kafka: Mapping[str, str]) -> int:
             log.error("%s", without_secrets(line.partition(mark)[2], kafka))
             return BAD_NEWS
     retention = "messages were deleted by retention since this was begun; give --fresh"
-    log.error("%s", told(error, kafka, {**REMEDIES, "failOnDataLoss": retention}))
+    torn = "a line of a history file is torn, or no message: mend it, or leave it out"
+    remedies = {**REMEDIES, "failOnDataLoss": retention, "MALFORMED_RECORD_IN_PARSING": torn}
+    log.error("%s", told(error, kafka, remedies))
     return CANNOT

@@ -39,7 +39,8 @@ class Job:
     the live tables: always, if nothing differs, or not yet. incomplete: also if the history lacks
     what the live views had. fresh: not to go on with what was begun. cores: of this machine, None
     for all. on_spark: session → what surrounds its use, and takes the signals, as Spark did. dead:
-    once it has run, how many records of what was rebuilt could not be applied.
+    once it has run, how many records of what was rebuilt could not be applied. missing: then, the
+    streams of the request that no view has rebuilt.
     """
 
     app: Any
@@ -54,6 +55,7 @@ class Job:
     cores: int | None = None
     on_spark: Callable[[Any], AbstractContextManager[None]] = nullcontext
     dead: int = 0
+    missing: tuple[str, ...] = ()
     _session: Any = None
 
     @property
@@ -119,6 +121,7 @@ class Job:
         if not self.request.partial:
             shadows |= set(claim.left.values())
         if left is not None:
+            self.check_folder(left.request)
             if not self.fresh and left.request == self.request and self.known(left, live):
                 log.info("going on with what was begun in %s", self.folder.path)
                 for shadow in shadows - {left.shadow}:
@@ -130,6 +133,18 @@ class Job:
             live.drop(shadow)
         self.folder.clear()
         return self.new_plan(claim)
+
+    def check_folder(self, left: Request) -> None:
+        """Raise StoreError where the folder has a rebuild that this one does not replace.
+
+        It may wait for its switch, or be running.
+        """
+        other = (left.views, left.store) != (self.request.views, self.request.store)
+        if not self.fresh and (other or (self.request.partial and not left.partial)):
+            raise StoreError(
+                f"{self.folder.path} has a rebuild of {', '.join(left.views)} that is not done: "
+                "give --work another folder, or --fresh to drop that one"
+            )
 
     def known(self, plan: Plan, live: Sink) -> bool:
         """Whether what the plan needs is still there.

@@ -25,5 +25,11 @@ def report(tallies: Mapping[str, Tally], seconds: float) -> None:
             counted(tally.outputs, "output"),
             counted(tally.records, "record"),
         )
+        if refused := tally.malformed + tally.unknown:
+            log.warning(
+                "view %s: %s of the history, in which the inspector finds no event now, left out",
+                name,
+                counted(refused, "message is", "messages are"),
+            )
         for text in tally.reports[:3]:
             log.warning("%s", text)

@@ -4,6 +4,7 @@ It says what is rebuilt from what, up to where, and how far that is; so a rebuil
 goes on with the same plan, and what it left is recognised.
 """
 
+import gc
 import hashlib
 import json
 import os
@@ -11,15 +12,21 @@ import shutil
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 from uuid import uuid4
 
 from stores.db.urls import without_password
 from topology import Topology, View
+from topology.declaration.source import Source
 from topology.faust.worker.snapshot import Snapshot, snapshot_from
 
 Stage = Literal["build", "follow"]
+_HOLDERS = (CellType, MethodType, partial, tuple, list, dict)
+_MANY = 1_000
+"""What holds more than so many things holds data, and no functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +136,41 @@ class WorkFolder:
 
 
 def code_of(topology: Topology, views: Iterable[View]) -> str:
-    """A hash of the files in which handlers and inspectors are defined."""
-    names = set()
+    """A hash of the files that have the topology, and what views and inspectors call."""
+    names = {
+        name
+        for name, module in list(sys.modules.items())
+        if isinstance(module, ModuleType)
+        and any(
+            issubclass(type(each), Topology) and each.name == topology.name
+            for each in list(vars(module).values())
+        )
+    }
     for view in views:
-        names.add(getattr(view.handler, "__module__", ""))
-        inspector = view.of.inspector
-        names.add(getattr(inspector, "__module__", "") or type(inspector).__module__)
+        names |= _modules_of(view) | _modules_of(view.of.inspector)
     found = hashlib.blake2b(topology.name.encode(), digest_size=16)
     for name in sorted(names):
         file = getattr(sys.modules.get(name), "__file__", None)
         if file is not None:
             found.update(Path(file).read_bytes())
     return found.hexdigest()
+
+
+def _modules_of(holder: object) -> set[str]:
+    """The modules of a function, or of all functions that a view holds, as verbs' handlers do."""
+    names: set[str] = set()
+    seen: dict[int, object] = {}
+    left = [holder]
+    while left:
+        each = left.pop()
+        kind = type(each)
+        if id(each) in seen or issubclass(kind, Topology | Source):
+            continue
+        seen[id(each)] = each
+        names.add(getattr(each, "__module__", None) or kind.__module__)
+        if isinstance(each, FunctionType):
+            left += each.__closure__ or ()
+        elif issubclass(kind, _HOLDERS) or kind.__module__.startswith("topology."):
+            held = gc.get_referents(each)
+            left += held if len(held) <= _MANY else ()
+    return names

@@ -17,6 +17,7 @@ from sequitur.rebuild.job_report import report
 from sequitur.rebuild.plan import Plan
 from sequitur.rebuild.switch import followed_from
 from stores.sinks import NotYet, OutputRecord, Position, Sink, StoreError
+from topology import View
 from topology.declaration.lanes import split_lane
 from topology.model.counted import counted
 from topology.spark import history
@@ -65,13 +66,34 @@ class Partial:
                                 sent.append(row)
             report(build.tallies, time.monotonic() - began)
             self._job.judge(build.tallies)
+            self._note_missing()
             if not self._streams:
-                log.info("there is no such stream in the history, or no view has begun it")
+                log.info("nothing is rebuilt: no view has begun a stream that was chosen")
                 return
             self._find_written(build)
             if sending is not None:
                 sending.send(sent)
         self._replace()
+
+    def _note_missing(self) -> None:
+        """Tell of the streams that were asked for, and that no view has rebuilt."""
+        there = {view.name: self._rebuilt_of(view) for view in self._job.views}
+        self._job.missing = tuple(
+            stream
+            for stream in self._plan.request.streams
+            if not any(v.of.stream_id(stream) in there[v.name] for v in self._job.views)
+        )
+        for stream in self._job.missing:
+            log.warning(
+                "stream %r is not rebuilt: the history has no message of it, or none of that time, "
+                "or no view has begun it",
+                stream,
+            )
+
+    def _rebuilt_of(self, view: View) -> set[str]:
+        """The source's streams of which a view has something."""
+        found = (stream for topic, stream in self._streams if topic == view.output)
+        return set(found) if view.split is None else {split_lane(stream)[0] for stream in found}
 
     def _rebuilt(self, topic: str, row: SliceRecord) -> None:
         body = orjson.loads(row.value)
@@ -97,12 +119,8 @@ class Partial:
                 )
             frame = history.of_topics(build.spark, build.kafka, {view.output: spans})
             keyed = frame.select(F.col("key").cast("string").alias("stream"), "value")
-            streams = {
-                stream if view.split is None else split_lane(stream)[0]
-                for topic, stream in self._streams
-                if topic == view.output
-            }
-            chosen = build.spark.createDataFrame([(each,) for each in streams], "stream string")
+            streams = [(stream,) for stream in self._rebuilt_of(view)]
+            chosen = build.spark.createDataFrame(streams, "stream string")
             rows = keyed.join(chosen, "stream", "left_semi").select("value")
             for (value,) in rows.toLocalIterator(prefetchPartitions=True):
                 body = orjson.loads(value)

@@ -35,6 +35,7 @@ def run(sink: Sink, number: int, made: int, *changes: tuple[str, int, dict[str, 
         watermark=lambda number: None,
         planned=lambda number: Planned(made, {}),
         write=lambda *batch: None,
+        note_removed=lambda topology: None,
     )
     Batches(topology, nobody, nobody, nobody, sink, topics=False)(frame, number)
 

@@ -45,12 +45,29 @@ def shop(*views: str) -> Topology:
     return found
 
 
+def run_batch(checkpoint: Checkpoint, topology: Topology) -> None:
+    """Start a query and let it run a batch, which fails before it has read anything."""
+    checkpoint.check(topology)
+    nobody: Any = SimpleNamespace()
+    with pytest.raises(AttributeError):
+        Batches(topology, checkpoint, nobody, nobody, None, topics=True)(nobody, 1)
+
+
+def test_a_view_that_was_taken_out_for_a_start_that_failed_is_put_back() -> None:
+    """Nothing was read without it: Kafka was away, or the read ended before the first batch."""
+    checkpoint = MemoryCheckpoint()
+    run_batch(checkpoint, shop("board", "stock"))
+    checkpoint.content["offsets/0"] = b""
+    checkpoint.check(shop("board"))
+    run_batch(checkpoint, shop("board", "stock"))
+
+
 def test_a_view_that_was_taken_out_is_refused_when_it_is_put_back() -> None:
     checkpoint = MemoryCheckpoint()
     checkpoint.check(shop("board", "stock"))
     checkpoint.content["offsets/0"] = b""
-    checkpoint.check(shop("board"))
-    checkpoint.check(shop("board"))
+    run_batch(checkpoint, shop("board"))
+    run_batch(checkpoint, shop("board"))
     for _ in range(2):
         with pytest.raises(CannotRun, match="view 'stock' was taken out before"):
             checkpoint.check(shop("board", "stock"))

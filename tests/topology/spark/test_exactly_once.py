@@ -66,6 +66,8 @@ class Driver:
     def counts(self) -> tuple[int, dict[str, dict[str, int]], int]:
         return self.noted[0], orjson.loads(orjson.dumps(self.noted[1])), 0
 
+    def note_removed(self, topology: object) -> None: ...
+
     def note_counts(self, batch: int, turn: int, counts: dict[str, dict[str, int]]) -> None:
         self.step()
         self.noted = batch, orjson.loads(orjson.dumps(counts))

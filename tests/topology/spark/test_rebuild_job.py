@@ -6,16 +6,19 @@ from typing import Any
 
 import orjson
 import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tests.topology.deliveries import Arrival, records
 from tests.topology.partition import INSPECTOR
 from tests.topology.view_rebuild.rows import ReadStore, rebuilt
-from topology import Event, Inspector, Record, Topology, Upsert, spill
+from topology import Emit, Event, Inspector, Record, Topology, Upsert, spill
 from topology.engine.state.rows import progress_key
 from topology.model.origin_headers import ORIGIN, origin
 from topology.spark import history, output_hashes, rebuild
-from topology.spark.slices import SliceRecord, Slices
+from topology.spark.slices import Emitted, SliceRecord, Slices
 
 pytestmark = pytest.mark.integration
 
@@ -36,6 +39,15 @@ def by_lane(event: Event) -> Iterator[Upsert]:
 
 def nothing(event: Event) -> Iterator[Upsert]:
     return iter(())
+
+
+def send(event: Event) -> Iterator[Emit]:
+    yield Emit("log", event.stream, {"n": event.sequence})
+
+
+def count_and_send(event: Event, state: dict[str, Any]) -> Iterator[Upsert | Emit]:
+    yield from count(event, state)
+    yield from send(event)
 
 
 def shop() -> Topology:
@@ -114,6 +126,7 @@ def test_files_of_the_source_s_messages_come_to_what_the_pure_rebuild_says(
     for view, tally in tallies.items():
         assert tally.processed == numbers[view].processed
         assert tally.streams == numbers[view].streams
+        assert (tally.malformed, numbers[view].malformed) == (1, 0)
     # What is there already is not made again.
     slices = Slices(str(tmp_path / "slices"))
     files = sorted((tmp_path / "slices").glob("*.arrow"))
@@ -123,6 +136,39 @@ def test_files_of_the_source_s_messages_come_to_what_the_pure_rebuild_says(
     assert again == tallies
     assert {file: file.stat().st_mtime_ns for file in before} == before
     assert slices.done() == [0, 1, 2]
+
+
+def test_a_line_of_a_file_that_is_torn_is_not_passed_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "torn"
+    history.write_files(frame(spark, messages()[:20]), "json", str(tmp_path / "whole"))
+    text = "".join(each.read_text() for each in (tmp_path / "whole").glob("*.json"))
+    folder.mkdir()
+    (folder / "messages.json").write_text(text[:-9])
+    topology = shop()
+    raw = history.of_files(spark, "json", str(folder)).where(F.col("topic") == "orders")
+    whole = cogroup(spark, topology, rebuild.inspected(raw, topology, "orders"))
+    with pytest.raises((PySparkException, Py4JError), match="MALFORMED_RECORD"):
+        rebuild.run(whole, job(topology, tmp_path / "slices"))
+
+
+@pytest.mark.parametrize("row", [True, False])
+def test_messages_of_handlers_are_in_the_slices_if_they_are_wanted(
+    spark: SparkSession, tmp_path: Path, row: bool
+) -> None:
+    topology, found = Topology("shop"), messages()
+    orders = topology.source("orders", inspector=INSPECTOR, name="orders")
+    topology.view("board", of=orders, handler=count_and_send if row else send, full=spill())
+    raw = rebuild.inspected(frame(spark, found), topology, "orders")
+    for wanted in (False, True):
+        folder = tmp_path / f"slices-{wanted}"
+        tally = rebuild.run(cogroup(spark, topology, raw), job(topology, folder, emit=wanted))
+        slices = Slices(str(folder))
+        rows = [each for n in slices.done() for batch in slices.read(n) for each in batch]
+        sent = [each for each in rows if isinstance(each, Emitted)]
+        assert len(sent) == wanted * tally["board"].processed
+        assert len(rows) - len(sent) == row * len(STREAMS)
 
 
 def test_streams_that_write_nothing_have_a_record_where_every_stream_has(

@@ -7,13 +7,29 @@ import orjson
 import pytest
 
 from tests.topology.deliveries import Arrival, body, records
-from tests.topology.partition import shop
+from tests.topology.partition import INSPECTOR, shop
 from tests.topology.view_rebuild.rows import ReadStore, begun, rebuilt
-from topology import Emit, Event, Upsert, earliest_seen, halt, park, retry
+from topology import (
+    Emit,
+    Event,
+    Message,
+    Record,
+    Topology,
+    Upsert,
+    earliest_seen,
+    first,
+    halt,
+    monotonic,
+    park,
+    retry,
+)
 from topology.engine.output.output_chain import START, chained
 from topology.engine.state.rows import encode_progress, progress_key
+from topology.sequencer.progress import Progress
 from topology.testing.simulation.fold import fold
-from topology.view_rebuild import CannotRebuild, HistoryPart, Rebuild
+from topology.verbs import count
+from topology.verbs import events as read
+from topology.view_rebuild import CannotRebuild, HistoryPart, Rebuild, Rebuilt
 from topology.view_rebuild.limit import Limit, limit_of
 
 
@@ -60,8 +76,6 @@ def test_what_the_live_view_had_and_the_history_lacks_is_told() -> None:
 
 
 def _progress(last: int, *skipped: tuple[int, int]) -> Any:
-    from topology.sequencer.progress import Progress
-
     return Progress(last, skipped=skipped)
 
 
@@ -144,7 +158,7 @@ def test_messages_to_other_topics_are_kept_apart() -> None:
 
     topology = shop(handler=handler)
     (source,) = topology.sources.values()
-    rebuild = Rebuild(topology, source, ["board"], 0)
+    rebuild = Rebuild(topology, source, ["board"], 0, emit=True)
     messages = events("a", 2, 1)
     part = HistoryPart("a", [("board", "a", b"2")], messages)
     assert len(list(rebuild.run([part]))) == 1
@@ -153,6 +167,33 @@ def test_messages_to_other_topics_are_kept_apart() -> None:
         ("log", b'{"n":2}'),
     ]
     assert rebuild.emits() == []
+
+
+def held(parts: int, *, emit: bool, handler: Any) -> list[int]:
+    """How many messages of a handler a rebuild holds behind each of its turns of ten streams."""
+    topology = shop(handler=handler)
+    (source,) = topology.sources.values()
+    rebuild = Rebuild(topology, source, ["board"], 0, emit=emit, batch=40)
+    streams = (f"s{n}" for n in range(parts))
+    history = (HistoryPart(s, [("board", s, b"3")], events(s, 1, 2, 3)) for s in streams)
+    found = []
+    for turn in rebuild.turns(history):
+        assert all(isinstance(each, Rebuilt) for each in turn)
+        found.append(len(rebuild.emits()))
+    return found
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_messages_to_other_topics_are_held_for_a_turn_and_only_if_wanted(rows: bool) -> None:
+    """Also those of a view that writes no row, which no record is made of."""
+
+    def handler(event: Event) -> Iterator[Any]:
+        if rows:
+            yield from last(event)
+        yield Emit("log", event.stream, {"n": event.sequence})
+
+    assert held(40, emit=True, handler=handler) == [30, 30, 30, 30]
+    assert held(40, emit=False, handler=handler) == [0, 0, 0, 0]
 
 
 def test_the_hash_of_a_stream_is_that_of_its_outputs() -> None:
@@ -209,6 +250,57 @@ def test_a_stream_that_the_live_view_forgot_is_rebuilt_up_to_its_end() -> None:
     assert rebuilt(topology, lives(), {"board": {}}, at=5_000)[0] == []
 
 
+def begins_again() -> list[Any]:
+    """A stream that was closed at 2 s and at 7 s, and forgotten each time."""
+    messages = events("a", 1, 2, 4, 5, 6, 7)
+    messages[1].value, messages[5].value = (body("a", n, kind="Closed") for n in (2, 7))
+    return messages
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 50])
+@pytest.mark.parametrize("start", [earliest_seen(after=1), first()])
+def test_a_long_stream_that_the_live_view_forgot_is_rebuilt_from_its_first_event(
+    start: Any, most: int
+) -> None:
+    """Its limit is known with its last closing event, in another batch."""
+    topology = begun(closing, start, closes="Closed", retention=10)
+    messages = events("a", 1, 2, 3, 4)
+    messages[3].value = body("a", 4, kind="Closed")
+    found, tally = rebuilt(topology, messages, {"board": {}}, at=100_000, most=most)
+    assert seen(found) == [1, 2, 3, 4]
+    assert not tally["board"].incomplete
+    topology = begun(closing, earliest_seen(after=1), closes="Closed", retention=1)
+    found, tally = rebuilt(topology, begins_again(), {"board": {}}, at=100_000, most=most)
+    assert seen(found) == [4, 5, 6, 7]
+    assert not tally["board"].incomplete
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 50])
+def test_what_waits_in_a_long_stream_of_a_view_that_closes_comes_at_its_end(most: int) -> None:
+    topology = begun(closing, earliest_seen(after=1), closes="Closed", retention=10)
+    found, tally = rebuilt(topology, events("a", 1, 2, 4, 5), state(a=5), most=most)
+    assert seen(found) == [1, 2, 4, 5]
+    assert (tally["board"].missing, tally["board"].absent) == (1, 0)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 50])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("lane", [None, lambda event: "one"])
+def test_what_waits_when_a_stream_is_closed_comes_before_its_next_life(
+    known: bool, most: int, lane: Any
+) -> None:
+    def handler(event: Event) -> Iterator[Upsert]:
+        yield Upsert("board", key={"n": event.sequence}, values={"stream": event.stream})
+
+    topology = begun(handler, earliest_seen(after=1), closes="Closed", retention=1, lane=lane)
+    messages = events("a", 1, 3, 4, 7, 8)
+    messages[2].value, messages[4].value = (body("a", n, kind="Closed") for n in (4, 8))
+    live = state(**{"a|one" if lane else "a": 8}) if known else {"board": {}}
+    found, _ = rebuilt(topology, messages, live, at=100_000, most=most)
+    rows = ReadStore().apply([record.value for record in found]).plain()["board"]
+    assert [orjson.loads(key)["n"] for key in rows] == [1, 3, 4, 7, 8]
+
+
 def test_a_message_under_another_stream_is_told() -> None:
     topology = shop(handler=last)
     (source,) = topology.sources.values()
@@ -221,6 +313,47 @@ def test_without_folding_each_output_is_a_record() -> None:
     found, tally = rebuilt(shop(handler=last), events("a", 2, 1, 3), state(a=3), fold=False)
     assert [record.sequence for record in found] == [1, 2, 3]
     assert (tally["board"].outputs, tally["board"].tables) == (3, ["board"])
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_records_are_of_the_epoch_in_which_the_live_view_made_the_stream(fold: bool) -> None:
+    """Outputs of an earlier one, which may be followed at least once, are passed by then."""
+    row = encode_progress(Progress(3, epoch=2), None)
+    found, _ = rebuilt(shop(handler=last), events("a", 1, 2, 3), state(a=row), fold=fold)
+    assert {orjson.loads(record.value).get("epoch") for record in found} == {2}
+    found, _ = rebuilt(shop(handler=last), events("a", 1, 2, 3), state(a=3), fold=fold)
+    assert {orjson.loads(record.value).get("epoch") for record in found} == {None}
+
+
+def test_messages_to_other_views_are_of_that_epoch_too() -> None:
+    topology = Topology("shop")
+    source = topology.source("orders", inspector=INSPECTOR, keyed=True)
+    of_all = read(topology, source).by(lambda content: "all")
+    of_all.fold(count(), name="n").to_rows("n")
+    (view,) = topology.views_of(source)
+    rebuild = Rebuild(topology, source, [view.name], 0, emit=True)
+    row = encode_progress(Progress(1, epoch=2), None)
+    list(rebuild.run([HistoryPart("a", [(view.name, "a", row)], events("a", 1))]))
+    ((_, (_, _, _, headers)),) = rebuild.emits()
+    assert dict(headers)["epoch"] == b"2"
+
+
+def test_what_is_no_event_is_counted() -> None:
+    topology = Topology("shop")
+
+    def inspect(message: Message) -> Any:
+        found = orjson.loads(message.value or b"")
+        return None if found is None else ("a", found, None, found)
+
+    source = topology.source("orders", inspector=inspect, keyed=True, sequence=monotonic(settle=1))
+    topology.view("board", of=source, handler=last)
+    values = (b"1", b"no JSON", b"null", b"3")
+    messages = [Record("orders", 0, at, b"a", value) for at, value in enumerate(values)]
+    rebuild = Rebuild(topology, source, ["board"], 0)
+    parts = [HistoryPart("", [], messages[1:2]), HistoryPart("a", [("board", "a", b"3")], messages)]
+    assert len(list(rebuild.run(parts))) == 1
+    tally = rebuild.finish()["board"]
+    assert (tally.processed, tally.malformed, tally.unknown) == (2, 2, 1)
 
 
 @pytest.mark.parametrize("most", [1, 50])

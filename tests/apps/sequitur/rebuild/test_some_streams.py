@@ -1,7 +1,8 @@
 """Some streams in the middle of live tables: what they write now is there, and nothing else."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import orjson
 import pytest
 
+from sequitur.cli.main import main
 from sequitur.rebuild import job as jobs
 from sequitur.rebuild import some_streams, switch
 from sequitur.rebuild.build import Build
+from sequitur.rebuild.command import status
 from sequitur.rebuild.job import Job
 from sequitur.rebuild.plan import Plan, Request, WorkFolder
 from sequitur.rebuild.some_streams import Partial
@@ -57,13 +60,13 @@ class Without(Job):
         return nullcontext(SimpleNamespace(sparkContext=context, conf=conf))
 
 
-def run(frame: None, job: Any) -> dict[str, Tally]:
+def run(frame: None, job: Any, streams: Iterable[str] = "ab") -> dict[str, Tally]:
     """A task of Spark's."""
     (source,) = job.topology.sources.values()
     rebuild = Rebuild(job.topology, source, job.views, job.at, fold=job.fold, every=job.every)
     parts = [
         HistoryPart(s, [("board", s, b"2")], records([Arrival(s, n, 0) for n in (0, 1)]))
-        for s in "ab"
+        for s in streams
     ]
     Slices(job.folder).write(0, rebuild.run(parts), dict)
     return rebuild.finish()
@@ -89,16 +92,66 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     return Without(app, request, url, WorkFolder(tmp_path / "work"), {}, lambda: False)
 
 
-def test_old_rows_of_a_stream_that_writes_nothing_now_go(
-    job: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The live tables are as far as the output topic was."""
     monkeypatch.setattr(Partial, "_replace", lambda self: self._apply([], []))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_old_rows_of_a_stream_that_writes_nothing_now_go(job: Job) -> None:
     with open_sink(job.store) as live:
         live.apply(("shop.board", 0, at, value) for at, value in enumerate(OUTPUTS))
         assert len(list(live.rows("board"))) == 2
-    assert job.run()
+    assert status(job, job.run()) == 0
     with open_sink(job.store) as live:
         assert list(live.rows("board")) == [{"id": "b", "new": True}]
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("known", [("a",), ()])
+def test_a_stream_that_is_nowhere_is_bad_news(
+    job: Job,
+    known: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(spark_rebuild, "run", lambda frame, of: run(frame, of, known))
+    job.request = replace(job.request, streams=(*known, "typo"))
+    assert status(job, job.run()) == 1
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [text.split()[1] for text in told] == ["'typo'"]
+
+
+@pytest.mark.parametrize("words", [["--switch", "no"], ["--switch", "same"], ["--hashes"]])
+@pytest.mark.parametrize("some", [["--stream", "a"], ["--since", "2026-03-01"]])
+def test_what_is_for_a_whole_view_is_refused(
+    some: list[str], words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = "sqlite:///r.db"
+    given = ["--app", "sequitur.flights", "--view", "aircraft", "--read-store", store]
+    assert main(["rebuild", "run", *given, *some, *words]) == 2
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("views", [("board",), ("another",)])
+def test_a_rebuild_that_waits_for_its_switch_in_the_folder_stays(
+    job: Job, views: tuple[str, ...]
+) -> None:
+    waiting = Plan(Request(views, job.store, ()), Snapshot(1, {}, {}, {}, {}), stage="follow")
+    job.folder.save(waiting)
+    with open_sink(job.store, shadow=waiting.shadow) as shadow:
+        shadow.apply([("shop.board", 0, 0, OUTPUTS[0])])
+    with pytest.raises(StoreError, match=f"has a rebuild of {views[0]} that is not done"):
+        job.run()
+    assert job.folder.load() == waiting
+    with open_sink(job.store) as live:
+        assert live.shadows() == [waiting.shadow]
+        job.fresh = True
+        assert job.run()
+        assert live.shadows() == []
 
 
 class FakeFollower:
@@ -127,7 +180,7 @@ class FakeFollower:
         self.close()
 
 
-def replace(job: Job, follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+def put_in(job: Job, follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace streams in live tables that have two outputs."""
     looks = iter(range(10))
 
@@ -146,7 +199,7 @@ def test_outputs_that_retention_took_are_not_passed_over(
 ) -> None:
     follower = FakeFollower(("shop.board", 0))
     with pytest.raises(StoreError, match="has lost outputs by retention"):
-        replace(job, follower, monkeypatch)
+        put_in(job, follower, monkeypatch)
     assert follower.closed
 
 
@@ -155,4 +208,4 @@ def test_outputs_that_do_not_come_are_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(some_streams, "PATIENCE", 0.0)
     with pytest.raises(NotYet, match="partition 0 was not read up to offset 2"):
-        replace(job, FakeFollower(), monkeypatch)
+        put_in(job, FakeFollower(), monkeypatch)
