@@ -127,6 +127,10 @@ class StreamTask:
                 inputs.append(record)
         return with_links(events, self._link)
 
+    def inputs(self, events: Iterable[Event]) -> Iterable[Message]:
+        """The records of the input that the events are of, which were inspected last."""
+        return [event.message for event in events] if self.source.keyed else self._records
+
     def begin(self, records: Sequence[Message], now: int) -> tuple[CommitUnit, list[Event]]:
         """Open a unit with a batch of this partition's records, read at `now` (ms)."""
         unit = CommitUnit(self.source.by_stream, self.partition, now=now)

@@ -10,13 +10,15 @@ from topology.sequencer.progress import Progress
 class Limit:
     """last: the last sequence that the live view has processed. skipped: the ranges (first, last)
     that it gave up, as far as it remembers. forgot: the highest of those that it does not remember.
-    epoch: how often it has made the stream anew.
+    epoch: how often it has made the stream anew. anew: the offset in its input from which on that
+    is the stream, as it was dropped there.
     """
 
     last: int
     skipped: tuple[tuple[int, int], ...] = ()
     forgot: int | None = None
     epoch: int = 0
+    anew: int = 0
 
     def lost(self, first: int, last: int, step: int) -> int:
         """How many sequences from `first` to `last` the live view must have had.
@@ -38,4 +40,4 @@ def limit_of(row: bytes) -> Limit:
     progress, _ = decode_progress(row)
     if not isinstance(progress, Progress):
         return Limit(progress)
-    return Limit(progress.last, progress.skipped, progress.forgot, progress.epoch)
+    return Limit(progress.last, progress.skipped, progress.forgot, progress.epoch, progress.anew)

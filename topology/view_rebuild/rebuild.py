@@ -13,7 +13,7 @@ from topology.declaration.source import Source
 from topology.declaration.topology import Topology
 from topology.engine.commit_unit import CommitUnit, Out
 from topology.engine.stream_task import StreamTask
-from topology.model.event import Message
+from topology.model.event import Event, Message
 from topology.view_rebuild.limit import limit_of
 from topology.view_rebuild.tally import Tally
 from topology.view_rebuild.view_rebuild import CannotRebuild, Rebuilt, ViewRebuild
@@ -131,6 +131,11 @@ class Rebuild:
                 f"{min(strays)!r}, which the inspector finds in it now; rebuild from its own "
                 "topics: --history sources"
             )
+        offsets: dict[Event, int] = {}
+        if any(view.dropped for view in self.views.values()):
+            topic = self._task.source.by_stream
+            found = zip(events, self._task.inputs(events), strict=True)
+            offsets = {event: record.offset for event, record in found if record.topic == topic}
         # Stable: of two with the same sequence the one that came first is handled.
         events.sort(key=_ORDER)
         self.messages += len(messages)
@@ -139,4 +144,4 @@ class Rebuild:
         for view in self.views.values():
             view.foresee(events)
         for view in self.views.values():
-            yield from view.take(events, ended, going_on)
+            yield from view.take(events, ended, going_on, offsets)

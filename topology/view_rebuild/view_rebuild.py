@@ -1,7 +1,7 @@
 """One view's part of a rebuild: how far, by which task, and what its outputs come to."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -75,6 +75,8 @@ class ViewRebuild:
         self._tables: set[str] = set()
         self._chain: dict[str, OutputChain] = {}
         self._task = SortedView(view, self._listen, lambda stream: self._limits[stream].epoch)
+        self.dropped: dict[str, int] = {}
+        """Stream → the offset that it begins at, as the live view has dropped it there."""
         self._limits: dict[str, Limit] = {}
         self._lasts: dict[str, int] = {}
         self._of: dict[str, list[str]] = {}
@@ -101,6 +103,8 @@ class ViewRebuild:
             self._of.setdefault(source, []).append(stream)
         self._limits[stream] = limit
         self._lasts[stream] = limit.last
+        if limit.anew:
+            self.dropped[stream] = limit.anew
 
     def foresee(self, events: list[Event]) -> None:
         """Take the lanes of the events to come, before any view's handler has them."""
@@ -109,13 +113,21 @@ class ViewRebuild:
             self._lane = kept | dict(zip(events, self.view.split(events), strict=True))
 
     def take(
-        self, events: list[Event], ended: Collection[str], going_on: str | None
+        self,
+        events: list[Event],
+        ended: Collection[str],
+        going_on: str | None,
+        offsets: Mapping[Event, int],
     ) -> Iterator[Rebuilt]:
         """What can be said after these events, which are sorted by stream and sequence.
 
         ended: the source's streams of which there are no more. going_on: the one that is not at its
-        end yet. Raises CannotRebuild.
+        end yet. offsets: where the events are in the view's input, as far as that is known; needed
+        where a stream was dropped. Raises CannotRebuild.
         """
+        if self.dropped:
+            begin, lane = self.dropped.get, self._lane
+            events = [e for e in events if offsets.get(e, -1) >= begin(lane.get(e, e).stream, -1)]
         if self.view.closing is not None:
             self._take_lives(events, going_on)
         elif self.view.split is not None:
@@ -279,6 +291,7 @@ class ViewRebuild:
     def _end(self, stream: str) -> Iterator[Rebuilt]:
         task, tally, order = self._task, self.tally, self.view.of.sequence
         limit = self._limits.pop(stream)
+        self.dropped.pop(stream, None)
         del self._lasts[stream]
         self._forgotten.discard(stream)
         self._closed.pop(stream, None)

@@ -25,6 +25,7 @@ from topology import (
 )
 from topology.engine.output.output_chain import START, chained
 from topology.engine.state.rows import encode_progress, progress_key
+from topology.model.origin_headers import ORIGIN, origin
 from topology.sequencer.progress import Progress
 from topology.testing.simulation.fold import fold
 from topology.verbs import count
@@ -101,6 +102,36 @@ def test_what_the_live_view_gave_up_is_not_lost(
 def test_a_limit_is_read_from_a_row_with_state() -> None:
     assert limit_of(b"17") == Limit(17)
     assert limit_of(b'{"last":17,"state":{"n":1}}') == Limit(17)
+
+
+def offset(event: Event) -> Iterator[Upsert]:
+    yield Upsert("board", key={"id": event.stream}, values={"at": event.message.offset})
+
+
+@pytest.mark.parametrize("most", [2, 50])
+def test_a_stream_that_was_dropped_is_what_came_since(most: int) -> None:
+    numbers = (1, 2, 3, 1, 2)
+    messages = records([Arrival("a", n - 1, 1000 * at) for at, n in enumerate(numbers)])
+    dropped = encode_progress(Progress(2, epoch=1, anew=3), None)
+    found, tally = rebuilt(shop(handler=offset), messages, state(a=dropped), most=most)
+    assert orjson.loads(found[-1].value)["epoch"] == 1
+    rows = ReadStore().apply([record.value for record in found]).plain()["board"]
+    assert list(rows.values()) == [{"at": 4}]
+    assert (tally["board"].processed, tally["board"].incomplete) == (2, False)
+
+    topology = shop(handler=offset, keyed=False)
+    again = [
+        Record("shop.orders.by-stream", 0, 100 + each.offset, b"a", each.value,
+               ((ORIGIN, origin(each)),), each.timestamp)
+        for each in messages
+    ]  # fmt: skip
+    dropped = encode_progress(Progress(2, epoch=1, anew=103), None)
+    found, tally = rebuilt(topology, again, state(a=dropped), most=most)
+    rows = ReadStore().apply([record.value for record in found]).plain()["board"]
+    assert (list(rows.values()), tally["board"].incomplete) == ([{"at": 4}], False)
+    # Where the source's own messages are in the view's input, nobody knows.
+    found, tally = rebuilt(topology, messages, state(a=dropped), most=most)
+    assert (found, tally["board"].absent, tally["board"].incomplete) == ([], 1, True)
 
 
 def failing(*numbers: int, times: int = 1_000) -> Any:
