@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
+from stores.db.sqlite_wal import set_wal
 from stores.db.urls import KEPT_ALIVE, UrlError, read_url, require, without_password
 
 BUSY = 30.0
@@ -63,7 +64,7 @@ def open_engine(url: str, **settings: Any) -> Engine:
     @event.listens_for(engine, "connect")
     def _settings(connection: Any, _: Any) -> None:
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
+            set_wal(connection, BUSY)
             connection.execute("PRAGMA synchronous=FULL")
         except sqlite3.DatabaseError as error:  # which says nothing of where
             error.args = (f"{parsed.database}: {error}",)

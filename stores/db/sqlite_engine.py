@@ -4,6 +4,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
+from stores.db.sqlite_wal import set_wal
+
 BUSY = 20_000
 """Milliseconds that a transaction waits for the one before it."""
 
@@ -26,7 +28,7 @@ def begin_immediate(engine: Engine) -> Engine:
     def _settings(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # sqlite3 itself begins nothing
         connection.execute(f"PRAGMA busy_timeout={BUSY}")
-        connection.execute("PRAGMA journal_mode=WAL")
+        set_wal(connection, BUSY / 1000)
         connection.execute("PRAGMA synchronous=FULL")
 
     @event.listens_for(engine, "begin")

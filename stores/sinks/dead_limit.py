@@ -15,6 +15,7 @@ from topology.model.printable import printable
 
 ROWS, DAYS = "SEQUITUR_DEAD_RECORDS", "SEQUITUR_DEAD_DAYS"
 DEFAULT_ROWS = 10_000
+MOST_DAYS = 1_000_000
 DAY = 86_400
 """Seconds of a day."""
 
@@ -105,17 +106,18 @@ def keep_from(settings: Mapping[str, str] = os.environ) -> DeadLimit:
         settings: the variables.
 
     Raises:
-        StoreError: a variable is no number above zero.
+        StoreError: a variable is no number above zero, or days are more than MOST_DAYS.
     """
     rows, days = settings.get(ROWS) or str(DEFAULT_ROWS), settings.get(DAYS)
     try:
         keep = DeadLimit(int(rows), float(days) if days else None)
-        if keep.rows < 1 or (keep.days is not None and not keep.days > 0):
+        if keep.rows < 1 or (keep.days is not None and not 0 < keep.days <= MOST_DAYS):
             raise ValueError
     except ValueError:
         raise StoreError(
             f"{ROWS}={printable(rows)!r} {DAYS}={printable(days or '')!r}: give how many dead "
-            "records are kept, and for how many days; both are above zero"
+            "records are kept, and for how many days; both are above zero, and days at most "
+            f"{MOST_DAYS:,}"
         ) from None
     return keep
 

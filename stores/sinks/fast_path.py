@@ -115,6 +115,8 @@ def _fitted(table: TableState, changes: list[Any], limits: StoreLimits) -> Fitte
 
 
 def _keys(table: TableState, keys: list[Any], limit: int | None) -> list[tuple[Any, ...]]:
+    if not table.key:  # which a table that was made by hand may lack
+        raise Refused("key")
     if not _all_of(dict, keys) or set(map(len, keys)) != {len(table.key)}:
         raise Refused("key")
     if limit and 8 * len(table.key) > limit:  # What is no text counts as so much.

@@ -64,7 +64,7 @@ log = logging.getLogger("materializer")
     "--executors-from",
     type=COUNT,
     metavar="N",
-    help="Records of a batch that Spark's executors write (PostgreSQL). "
+    help="Records of a batch that Spark's executors write (PostgreSQL, Delta Lake). "
     "[default: 20000 on a cluster, else none]",
 )
 @click.option("--dead-topic", metavar="NAME", help="For what cannot be applied; '' for none.")

@@ -14,12 +14,23 @@ from stores.sinks.by_url import needs_spark
 
 @contextmanager
 def opened(url: str, shadow: str | None = None) -> Iterator[Sink]:
-    """A read store that is there, with Spark where that writes it. Raises StoreError, UrlError."""
+    """A read store that is there, with Spark where that writes it.
+
+    Raises StoreError, also where there are no such shadow tables; UrlError.
+    """
     with ExitStack() as stack:
         if needs_spark(url):
             from sequitur.spark.session import spark_session
 
             stack.enter_context(stopped_in_order(spark_session("look", delta=True), Event()))
+        if shadow is not None:  # which would be made
+            with open_sink(existing(url)) as live:
+                there = live.shadows()
+            if shadow not in there:
+                raise StoreError(
+                    f"shadow tables {shadow!r} are not there; there are: "
+                    f"{', '.join(there) or 'none'}"
+                )
         yield stack.enter_context(open_sink(existing(url), shadow=shadow))
 
 

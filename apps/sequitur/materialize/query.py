@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sequitur.materialize.dead_rows import DeadRows
 from sequitur.materialize.executors import fold_on_executors
+from sequitur.materialize.open_sink import dead_of
 from sequitur.materialize.report import Done, Report
 from sequitur.spark.errors import told
 from sequitur.spark.exceptions import SPARK_ERRORS
@@ -34,6 +35,8 @@ from topology.spark.clock import Ends, parse_offsets, taken
 LOOK_SECONDS = 0.5
 CHANGED_SECONDS = 2.0
 """Between two looks at whether the topology was deployed anew."""
+RECOUNT_SECONDS = 60.0
+"""Between two counts of the dead records in the store: a rebuild's switch brings its own."""
 LARGE = 20_000
 """Records of a batch that the executors of a cluster fold; the driver is faster for fewer."""
 _SPLITTING = {"minpartitions", "maxrecordsperpartition"}
@@ -180,18 +183,28 @@ def materialize(
     is_large = BatchSizes(checkpoint, large) if large and whole else None
     writer = Writer(sink, on_dead, report.done, is_large)
     committed = checkpoint.committed
-    query = start(spark, _with_known_topics(checkpoint, settings), writer)
+    settings = _with_known_topics(checkpoint, settings)
+    query = start(spark, settings, writer)
     again = False
+
+    def recount() -> None:
+        report.recount(dead_of(sink, settings.topics))
+
     try:
         if committed >= 0:
             with writer.busy:
                 check_batch(Batch(query.id, committed + 1), sink.last_batch(query.id))
-        again = _follow(query, report, stop, changed)
+        again = _follow(query, report, stop, changed, writer, recount)
         if again or stop.is_set():
             # Spark would report the end of the query, and a batch that is not begun, as errors.
             with _silent(spark, again):
                 writer.finish(query)
+                if not again:
+                    recount()
+                    report.look(query, last=True)
                 query.stop()
+        else:
+            report.look(query, last=True)
         error = writer.error or (None if again else query.exception())
     except SPARK_ERRORS as gone:
         error = writer.error or gone
@@ -239,15 +252,28 @@ def _known_topics(checkpoint: Checkpoint) -> set[str]:
 
 
 def _follow(
-    query: StreamingQuery, report: Report, stop: Event, changed: Callable[[], bool]
+    query: StreamingQuery,
+    report: Report,
+    stop: Event,
+    changed: Callable[[], bool],
+    writer: Writer,
+    recount: Callable[[], None],
 ) -> bool:
-    """Report progress until `stop` is set, the query has ended, or something has changed."""
+    """Report progress until `stop` is set, the query has ended, or something has changed.
+
+    recount: called between two batches of the writer.
+    """
     until = time.monotonic() + CHANGED_SECONDS
+    recount_at = time.monotonic() + RECOUNT_SECONDS
     again = False
     while not again and not stop.wait(LOOK_SECONDS) and query.isActive:
+        if time.monotonic() >= recount_at and writer.busy.acquire(blocking=False):
+            try:
+                recount()
+            finally:
+                writer.busy.release()
+            recount_at = time.monotonic() + RECOUNT_SECONDS
         report.look(query)
         if time.monotonic() >= until:
             until, again = time.monotonic() + CHANGED_SECONDS, changed()
-    if not again:
-        report.look(query, last=True)
     return again

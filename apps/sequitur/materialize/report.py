@@ -51,8 +51,9 @@ class Report:
     """One line every few seconds, as long as something happens, and a file if there is to be one.
 
     status: the file, which is replaced every second, so that a reader sees all of it or none.
-    done: what all queries' batches came to. dead: records of these topics that were dead before,
-    None until the store has said so. problem: what a person should look at.
+    done: what all queries' batches came to. dead: records of these topics that are dead besides
+    those of the batches, None until the store has said so; below 0 where a rebuild has healed some
+    of these. problem: what a person should look at.
     """
 
     def __init__(self, broker: str, topics: Sequence[str], status: Path | None = None) -> None:
@@ -79,6 +80,10 @@ class Report:
             log.warning(
                 "%s could not be applied before: see the table _dead", counted(dead, "record")
             )
+        self.recount(dead)
+
+    def recount(self, dead: int) -> None:
+        """So many records of all that the query reads are dead, those of its batches among them."""
         self.dead = dead - self.done.total.dead
 
     def left(self) -> str:

@@ -184,7 +184,8 @@ class DeltaBatches(DeltaStore):
         self._save_progress(entry, moved)
         self._notes.check_last(entry)
         self._state = entry.after
-        self._marks |= moved
+        # What was noted in the journal only may be in `_progress` now.
+        self._marks |= {**entry.before.marks, **moved}
         self._bury(dead)
 
     def _carry_out(self, entry: JournalEntry) -> None:

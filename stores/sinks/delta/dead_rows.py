@@ -18,7 +18,7 @@ from stores.sinks.dead_limit import (
     by_partition,
 )
 from stores.sinks.delta.tables import DeltaTables
-from stores.sinks.removed_offsets import Span, count, decoded, encoded, with_offsets
+from stores.sinks.removed_offsets import Span, count, decoded, encoded, has, with_offsets
 from stores.sinks.schema import TableState
 
 DEAD = TableState(
@@ -28,6 +28,8 @@ DEAD = TableState(
 )
 REMOVED = TableState("_dead_removed", {"topic": str, "partition": int}, {"spans": str})
 _REMOVALS = "_dead_removals"
+_APP = "sequitur-removed"
+"""By whose versions it is seen that somebody else was quicker to write what was removed."""
 _REMOVAL = (pa.int64(), pa.string(), pa.string(), pa.string(), pa.int64())
 """The types of a removal's fields."""
 _PLACE = tuple(DEAD.key)
@@ -38,7 +40,9 @@ log = logging.getLogger("read store")
 class DeltaDeadRecords:
     """The dead records in two folders. Raises what Spark raises.
 
-    Offsets are noted before records go, so that a removal that is cut off is made again.
+    Offsets are noted before records go, so that a removal that is cut off is made again. Notes are
+    written whole, with the version behind that of those they were made from: of two who write the
+    same version Delta Lake leaves the second out, who finds that its notes are not there.
     """
 
     def __init__(self, tables: DeltaTables, dead: str, removed: str) -> None:
@@ -78,30 +82,32 @@ class DeltaDeadRecords:
         """Remove records, and note that they were dead."""
         if not places:
             return
-        spans = self.spans()
-        for at, offsets in by_partition(places):
-            spans[at] = with_offsets(spans.get(at, ()), offsets)
-        self._tables.write(
-            self._removed,
-            pa.table(
-                {
-                    "topic": [topic for topic, _ in spans],
-                    "partition": pa.array([partition for _, partition in spans], pa.int64()),
-                    "spans": [encoded(each) for each in spans.values()],
-                }
-            ),
-        )
+        while True:
+            version, spans = self._tables.version(self._removed, _APP), self.spans()
+            if all(has(spans.get(place[:2], []), place[2]) for place in places):
+                break
+            for at, offsets in by_partition(places):
+                spans[at] = with_offsets(spans.get(at, ()), offsets)
+            rows = {
+                "topic": [topic for topic, _ in spans],
+                "partition": pa.array([partition for _, partition in spans], pa.int64()),
+                "spans": [encoded(each) for each in spans.values()],
+            }
+            self._tables.write(self._removed, pa.table(rows), version + 1, _APP)
         columns = zip(*places, strict=True)
         self._tables.delete(self._dead, pa.table(dict(zip(_PLACE, columns, strict=True))))
         log.warning("%d dead records were removed from the table %s", len(places), self._dead)
 
     def record(self, removal: Removal) -> None:
         """Note who removed records, and why."""
-        rows = [removal, *self.removals(REMOVALS - 1)]
-        columns = zip(Removal._fields, zip(*rows, strict=True), _REMOVAL, strict=True)
-        self._tables.write(
-            _REMOVALS, pa.table({name: pa.array(each, kind) for name, each, kind in columns})
-        )
+        while True:
+            version, there = self._tables.version(_REMOVALS, _APP), self.removals(REMOVALS)
+            if removal in there:
+                break
+            rows = zip(removal, *there[: REMOVALS - 1], strict=True)
+            columns = zip(Removal._fields, rows, _REMOVAL, strict=True)
+            table = pa.table({name: pa.array(each, kind) for name, each, kind in columns})
+            self._tables.write(_REMOVALS, table, version + 1, _APP)
 
     def removals(self, limit: int) -> list[Removal]:
         """The last removals on command."""

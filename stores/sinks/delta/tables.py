@@ -68,20 +68,20 @@ class DeltaTables:
             metadata.configuration().get("delta.columnMapping.mode").isDefined(),
         )
 
-    def version(self, name: str) -> int:
-        """The version of the last commit of ours, -1 if there is none."""
+    def version(self, name: str, app: str = APP) -> int:
+        """The version of the last commit of ours as `app`, -1 if there is none."""
         # The table's whole state would have it as well, but is a query.
         commits = [n for n in self._files.names(f"{name}/_delta_log") if _COMMIT.fullmatch(n)]
         for commit in reversed(commits[-_LOOKED_THROUGH:]):
             for line in self._files.read(f"{name}/_delta_log/{commit}").splitlines():
                 if line.startswith(b'{"txn"'):
                     made = json.loads(line)["txn"]
-                    if made["appId"] == APP:
+                    if made["appId"] == app:
                         return int(made["version"])
         if len(commits) <= _LOOKED_THROUGH and commits[:1] in ([], [_FIRST]):
             return -1
         snapshot = self._snapshot(name)
-        version = None if snapshot is None else snapshot.transactions().get(APP)
+        version = None if snapshot is None else snapshot.transactions().get(app)
         return int(version.get()) if version is not None and version.isDefined() else -1
 
     def _snapshot(self, name: str) -> Any:
@@ -191,16 +191,20 @@ class DeltaTables:
         writer = frame.write.format("delta").mode("overwrite")
         writer.options(**_commit(version)).save(self._files.path(name))
 
-    def write(self, name: str, rows: Any) -> None:
+    def write(self, name: str, rows: Any, version: int, app: str) -> None:
         """Let a table, which need not be there, have the rows of an Arrow table and no others.
+
+        Its commit belongs to no batch: its version is one of `app`. See `run`.
+        """
+        frame = self._sessions.writing.createDataFrame(rows)
+        writer = frame.write.format("delta").mode("overwrite")
+        writer.options(**_commit(version, app)).save(self._files.path(name))
+
+    def delete(self, name: str, wanted: Any) -> None:
+        """Delete the rows that have the columns of a row of an Arrow table.
 
         Its commit carries no version: it belongs to no batch.
         """
-        frame = self._sessions.writing.createDataFrame(rows)
-        frame.write.format("delta").mode("overwrite").save(self._files.path(name))
-
-    def delete(self, name: str, wanted: Any) -> None:
-        """Delete the rows that have the columns of a row of an Arrow table; see `write`."""
         same = " AND ".join(f"t.{quoted(c)} = s.{quoted(c)}" for c in wanted.column_names)
         with self._view(self._spark, wanted) as view:
             self._spark.sql(
@@ -301,6 +305,6 @@ class DeltaTables:
 _MAPPED = "'delta.columnMapping.mode' = 'name'"
 
 
-def _commit(version: int) -> dict[str, str]:
+def _commit(version: int, app: str = APP) -> dict[str, str]:
     """The options of a write in one commit that carries a version."""
-    return {"txnAppId": APP, "txnVersion": str(version)}
+    return {"txnAppId": app, "txnVersion": str(version)}

@@ -27,7 +27,6 @@ from psycopg.errors import (
     IntegrityError,
     InvalidTableDefinition,
     ProgramLimitExceeded,
-    RaiseException,
     TooManyColumns,
     WrongObjectType,
 )
@@ -75,11 +74,13 @@ _KINDS: dict[str, Kind] = {
 }
 _REFUSED = (
     DataError, IntegrityError, ProgramLimitExceeded,
-    # Keys that are one to the database; a trigger says no; a column that is not to be set.
-    CardinalityViolation, RaiseException, GeneratedAlways,
+    # Keys that are one to the database; a column that is not to be set.
+    CardinalityViolation, GeneratedAlways,
     # What a trigger does with a value, for which there is another type.
     DatatypeMismatch,
 )  # fmt: skip
+_OF_TRIGGERS = frozenset({"02", "09", "20", "27", "2F", "38", "39", "44", "P0"})
+"""Classes of errors that only a trigger ends with: what it raises, does not find or leaves open."""
 _NOT_TO_BE = (
     # An index, a type or another column has the name, or there are too many columns.
     DuplicateColumn, DuplicateObject, DuplicateTable, TooManyColumns, InvalidTableDefinition,
@@ -139,9 +140,9 @@ class PostgresDatabase:
     def errors(self) -> Iterator[None]:
         try:
             yield
-        except _REFUSED as error:
-            raise DataRefused(f"read store {self._name}: {_said(error)}") from error
         except psycopg.Error as error:
+            if isinstance(error, _REFUSED) or _of_a_trigger(error):
+                raise DataRefused(f"read store {self._name}: {_said(error)}") from error
             raise StoreError(f"read store {self._name}: {said(error, self._url)}") from error
 
     @contextmanager
@@ -387,8 +388,8 @@ class PostgresDatabase:
 
 _COLUMNS = f"""
 SELECT c.relname::text, a.attname::text, a.atttypid::regtype::text,
-       array_position(i.indkey::int2[], a.attnum), col_description(c.oid, a.attnum),
-       c.oid, a.atttypmod,
+       array_position((i.indkey::int2[])[0:i.indnkeyatts - 1], a.attnum),
+       col_description(c.oid, a.attnum), c.oid, a.atttypmod,
        NOT a.atthasdef AND a.attidentity = '' AND (a.attnotnull OR EXISTS (
            SELECT FROM pg_constraint AS k
            WHERE k.conrelid = c.oid AND k.contype = 'c' AND a.attnum = ANY (k.conkey)
@@ -452,6 +453,16 @@ def _marked(comment: str) -> Kind | None:
 def _statement(sql: str) -> psycopg.sql.SQL:
     """Text that was made here, with every name quoted, as the driver's types want it."""
     return psycopg.sql.SQL(sql)
+
+
+def _of_a_trigger(error: psycopg.Error) -> bool:
+    """Whether a trigger ended with it; so it did where its class is none of PostgreSQL's own."""
+    kind = (error.sqlstate or "")[:2]
+    try:
+        psycopg.errors.lookup(f"{kind}000")
+    except KeyError:
+        return bool(kind)
+    return kind in _OF_TRIGGERS
 
 
 def _said(error: psycopg.Error) -> str:

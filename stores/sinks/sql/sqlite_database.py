@@ -10,10 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import date, datetime
+from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from stores.db.sqlite_wal import set_wal
 from stores.sinks.columns import Kind
 from stores.sinks.decoding import Mark, Stream
 from stores.sinks.errors import DataRefused, StoreError
@@ -51,6 +53,7 @@ class SqliteDatabase:
         self.path = path
         self._ruled: dict[str, list[str]] = {}
         """Table → the columns without a default that it may have rules for."""
+        self._explained = count()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -59,8 +62,8 @@ class SqliteDatabase:
             self._connection = self._connect()
         try:
             with self.errors():
+                set_wal(self._connection, BUSY_SECONDS)
                 for pragma in (
-                    "journal_mode = WAL",
                     "synchronous = FULL",
                     "journal_size_limit = 67108864",
                     "cache_size = -65536",
@@ -168,7 +171,7 @@ class SqliteDatabase:
         kept = [column for column in self._ruled.get(table, ()) if column not in columns]
         keys = [f"?{number}" for number, _ in enumerate(key, 1)]
         values = [_marks(len(key) + len(columns)), *as_they_are(table, key, keys, kept)]
-        self._connection.executemany(
+        self._each(
             f"INSERT INTO {quoted(table)} AS {TARGET} ({listed((*key, *columns, *kept))}) "
             f"VALUES ({', '.join(values)}) "
             f"ON CONFLICT ({listed(key)}) DO {f'UPDATE SET {sets}' if sets else 'NOTHING'}",
@@ -177,7 +180,22 @@ class SqliteDatabase:
 
     def delete(self, table: str, key: Sequence[str], keys: list[tuple[Any, ...]]) -> None:
         where = " AND ".join(f"{quoted(name)} = ?" for name in key)
-        self._connection.executemany(f"DELETE FROM {quoted(table)} WHERE {where}", keys)
+        self._each(f"DELETE FROM {quoted(table)} WHERE {where}", keys)
+
+    def _each(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
+        """Run a statement for every row.
+
+        Raises DataRefused where an expression of an index, a column, a rule or a trigger fails.
+        """
+        try:
+            self._connection.executemany(sql, rows)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                raise
+            # What is wrong whatever the values are is found by this, too. The driver must not take
+            # a plan that it made before.
+            self.query(f"EXPLAIN {sql} -- {next(self._explained)}", rows[0])
+            raise DataRefused(f"read store {self.path}: {error}") from error
 
     def order_by(self, column: str, kind: Kind) -> str:
         if isinstance(kind, Digits):

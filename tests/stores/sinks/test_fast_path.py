@@ -47,6 +47,7 @@ def _fold(records: list[OutputRecord], limits: StoreLimits) -> Folded:
         TableState("t", {"k": int}, dict(KINDS)),
         TableState("u", {"a": str, "b": int}, {}),
         TableState("w", {"at": datetime, "raw": bytes, "d": Digits(4, 1)}, {}),
+        TableState("keyless", {}, {"n": Number}),
     ]
     reduction = Reduction(Schema(tables, (), limits), _Stored(), {})
     reduction.fold(records)
@@ -133,6 +134,8 @@ _changes = st.one_of(
             {"op": "upsert", "table": "t", "key": {"k": 1, "l": 1}, "values": {}},
             {"op": "upsert", "table": "t", "key": {"k": 2**63}, "values": {}},
             {"op": "upsert", "table": [1], "key": {"k": 1}, "values": {}},
+            {"op": "upsert", "table": "keyless", "key": {}, "values": {"n": 1}},
+            {"op": "delete", "table": "keyless", "key": {}},
             {"op": ["upsert"], "table": "t", "key": {"k": 1}, "values": {}},
             {"op": "replace", "table": "t", "key": {"k": 1}, "values": {}},
             "no object",
@@ -176,6 +179,14 @@ def test_an_offset_that_comes_twice_is_replayed(offsets: tuple[int, ...]) -> Non
     quick, careful = _both(records)  # type: ignore[arg-type]
     assert quick == careful
     assert quick["applied"].replayed == 3 - len(set(offsets))
+
+
+@pytest.mark.parametrize("op", ["upsert", "delete"])
+def test_a_table_without_a_key_takes_no_row(op: str) -> None:
+    change = {"op": op, "table": "keyless", "key": {}, "values": {"n": 1}}
+    quick, careful = _both([(TOPIC, 0, 0, _record("a", 1, change))])
+    assert quick == careful
+    assert len(quick["dead"]) == 1
 
 
 def test_records_of_known_tables_are_plain() -> None:

@@ -58,6 +58,20 @@ def test_a_store_that_cannot_be_looked_at_is_told_in_one_line(
     assert not (tmp_path / "mistyped.db").exists()
 
 
+def test_shadow_tables_that_are_not_there_are_told_and_not_made(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_sink(url, shadow="next") as sink:
+        sink.apply([("shop.other", 1, 7, None)])
+    place = ["--read-store", url, "--shadow"]
+    assert main(["dead-records", "list", *place, "next"]) == 1
+    for command in ("list", "remove"):
+        assert main(["dead-records", command, *place, "nxt"]) == 2
+        assert "'nxt' are not there; there are: next" in caplog.messages[-1]
+    with open_sink(url) as sink:
+        assert sink.shadows() == ["next"]
+
+
 def test_how_many_are_kept_is_configured(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert keep_from({}) == DeadLimit(10_000, None)
     monkeypatch.setenv("SEQUITUR_DEAD_RECORDS", "2")
@@ -67,7 +81,8 @@ def test_how_many_are_kept_is_configured(url: str, monkeypatch: pytest.MonkeyPat
         sink.apply([("shop.other", 1, 8, b"x")])
         assert sum(each.kept for each in sink.dead_counts()) == 2
         assert sum(each.removed for each in sink.dead_counts()) == 3
-    for name, value in (("RECORDS", "0"), ("RECORDS", "many"), ("DAYS", "-1"), ("DAYS", "nan")):
+    wrong = {"RECORDS": ("0", "many"), "DAYS": ("-1", "nan", "inf", "1e300")}
+    for name, value in ((name, value) for name, values in wrong.items() for value in values):
         monkeypatch.setenv("SEQUITUR_DEAD_RECORDS", "5")
         monkeypatch.setenv(f"SEQUITUR_DEAD_{name}", value)
         with pytest.raises(StoreError, match="above zero"):

@@ -76,6 +76,9 @@ class TestDeltaSink(DeltaStore, CrashingStore):
 
     test_progress_is_noted = DeltaOwn.test_progress_is_noted_until_there_is_enough_of_it
     test_a_batch_that_changes_no_row = DeltaOwn.test_a_batch_that_changes_no_row_counts
+    test_marks_that_only_the_journal_had = (
+        DeltaOwn.test_marks_that_only_the_journal_had_are_kept_by_who_comes_next
+    )
 
     def test_spark_says_the_same_of_a_table_as_its_log(self) -> None:
         """By which the other tests read rows."""

@@ -1,6 +1,7 @@
 """A writer whose batch was taken for cut off, though it is at work, loses no record."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from stores.sinks import Batch, NotYet, OutputRecord, Position
 from stores.sinks.contract import ORDERS, TOPIC, upsert, value
+from stores.sinks.dead_limit import DeadCount
 from stores.sinks.delta import batches
 from stores.sinks.delta.files import HadoopFiles
 from stores.sinks.delta.numbered_files import KEPT, NumberedFiles, VersionConflict
@@ -99,6 +101,15 @@ class TestTwoWriters(DeltaStore):
             assert live.apply([after(3, 2), after(4, 3), after(5, 4)]).duplicates == 2
         assert self.rows("orders") == {(1,): {"state": "s5"}}
 
+    def test_two_who_remove_dead_records_at_once_lose_none(self) -> None:
+        self.apply(*((topic, 0, 0, b"dead") for topic in "abcd"))
+        with self.open([ORDERS]) as one, self.open([ORDERS]) as other:
+            for step, mine, theirs in (("spans", "a", "b"), ("removals", "c", "d")):
+                self._behind(one._dead_rows, step, partial(other.remove_dead, theirs))
+                assert one.remove_dead(mine) == 1
+            assert one.dead_counts() == [DeadCount(topic, 0, 0, 1) for topic in "abcd"]
+            assert sorted(str(each.topic) for each in one.removals(9)) == list("abcd")
+
     def _before(self, sink: DeltaSink, step: str, work: Callable[[], Any]) -> None:
         """Let another writer work before a step is done for the first time."""
         do = getattr(sink, step)
@@ -110,14 +121,15 @@ class TestTwoWriters(DeltaStore):
 
         setattr(sink, step, overtaken)
 
-    def _behind(self, sink: DeltaSink, step: str, work: Callable[[], Any]) -> None:
+    def _behind(self, sink: object, step: str, work: Callable[[], Any]) -> None:
         """Let another writer work behind a step that is done for the first time."""
         do = getattr(sink, step)
 
-        def overtaken(*arguments: Any) -> None:
+        def overtaken(*arguments: Any) -> Any:
             setattr(sink, step, do)
-            do(*arguments)
+            done = do(*arguments)
             work()
+            return done
 
         setattr(sink, step, overtaken)
 

@@ -140,6 +140,27 @@ class DeltaOwn(DeltaStore):
         assert sorted(map(tuple, rows)) == (there if name == "NOTED_MARKS" else there[:1])
         assert self.apply(order(4, 10), order(5, 11)).applied == 1
 
+    def test_marks_that_only_the_journal_had_are_kept_by_who_comes_next(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def of(stream: str, offset: int, sequence: int) -> Any:
+            row = upsert("orders", {"id": ord(stream)}, total=float(sequence))
+            return TOPIC, 0, offset, value(stream, sequence, row)
+
+        monkeypatch.setattr("stores.sinks.delta.batches.NOTED_BATCHES", 3)
+        history = [of("a", at, at + 1) for at in range(3)]
+        self.apply(*history)
+        with self.open([ORDERS]) as sink:
+            sink.apply([of("b", 3, 1)])
+            sink.apply([of("b", 4, 2)])  # entry 3
+            assert sink.apply([of("a", 5, 2)]).duplicates == 1
+            sink.apply([of("b", 6, 3)])
+            sink.apply([of("b", 7, 4)])  # entry 6
+        rows = self.read("_progress").select("stream", "sequence", "epoch").collect()
+        assert sorted(map(tuple, rows)) == [("a", 3, 0), ("b", 4, 0)]
+        assert self.apply(*history).replayed == 3
+        assert self.rows("orders") == {(97,): {"total": 3.0}, (98,): {"total": 4.0}}
+
     def test_a_batch_that_changes_no_row_counts(self) -> None:
         self.apply(order(0, 1))
         self.apply((TOPIC, 0, 1, value("a", 2, delete("orders", {"id": 77}))))

@@ -326,6 +326,31 @@ class TestPostgresSink(SinkContract, ComparedContract, SwitchedDeadContract):
         assert (generated[2], "twice" in generated[3]) == (62, True)
         assert self.rows("names")["a    ",] == {"total": 61, "twice": 122}
 
+    @pytest.mark.parametrize(
+        "refuses",
+        [
+            "RAISE EXCEPTION 'never' USING ERRCODE = 'ORD01'",
+            "SELECT 1 INTO STRICT NEW.total FROM names WHERE false",
+            "CASE NEW.total WHEN 1 THEN NULL; END CASE",
+        ],
+    )
+    def test_whatever_a_trigger_ends_with_is_dead_and_the_rest_goes_on(self, refuses: str) -> None:
+        self.run(
+            "CREATE TABLE names (id TEXT PRIMARY KEY, total BIGINT);"
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN IF NEW.total = 13 THEN {refuses}; END IF; RETURN NEW; END $$;"
+            "CREATE TRIGGER refuse BEFORE INSERT ON names FOR EACH ROW EXECUTE FUNCTION refuse()"
+        )
+        rows = [upsert("names", {"id": f"n{n}"}, total=n) for n in range(12, 15)]
+        done = self.apply(*((TOPIC, 0, n, value("a", n, row)) for n, row in enumerate(rows)))
+        assert (done.applied, done.dead) == (2, 1)
+        assert [row[2] for row in self.dead()] == [1]
+
+    def test_columns_that_an_index_only_includes_are_no_key(self) -> None:
+        self.run("CREATE TABLE t (id BIGINT, x BIGINT, n BIGINT, PRIMARY KEY (id) INCLUDE (x))")
+        assert self.apply((TOPIC, 0, 0, value("a", 1, upsert("t", {"id": 1}, x=2, n=3)))).dead == 0
+        assert self.select("SELECT * FROM t") == [(1, 2, 3)]
+
     def test_a_table_or_column_that_there_cannot_be_is_dead_and_the_rest_goes_on(self) -> None:
         self.run(
             "CREATE TYPE mood AS ENUM ('good');"

@@ -15,16 +15,20 @@ from stores.sinks.contract import (
     EachDeadContract,
     Rows,
     SinkContract,
+    delete,
     order,
     upsert,
     value,
 )
+from stores.sinks.errors import DataRefused
 from stores.sinks.sql.sqlite import SqliteSink
 from stores.sinks.sql.transaction import SqlTransaction
 from tests.stores.sinks.compared import ComparedContract
 from tests.stores.sinks.sql.ruled import RULED, check_ruled
 from tests.stores.sinks.sql.switched_dead import SwitchedDeadContract
 from topology.model.table import Table
+
+AFTER_INSERT = "CREATE TRIGGER t AFTER INSERT ON orders BEGIN"
 
 
 def sides(connection: sqlite3.Connection) -> None:
@@ -71,6 +75,10 @@ class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract, SwitchedD
 
     def dead(self) -> list[tuple[str, int, int, str, bytes | None]]:
         return self.select('SELECT topic, "partition", "offset", reason, value FROM _dead')
+
+    def make(self, sql: str) -> None:
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.executescript(sql)
 
     def select(self, sql: str, *parameters: Any) -> list[Any]:
         with closing(sqlite3.connect(self.path)) as connection:
@@ -252,6 +260,77 @@ class TestSqliteSink(SinkContract, EachDeadContract, ComparedContract, SwitchedD
         assert [(row[2], "mine" in row[3]) for row in self.dead()] == [(3, True), (7, True)]
         good = {(n,): {"state": s} for n, s in enumerate(states) if s != "bad"}
         assert self.rows("orders") == good
+
+    @pytest.mark.parametrize(
+        ("rule", "good", "bad"),
+        [
+            ("CREATE INDEX i ON orders (json_extract(state, '$.a'))", "{}", "no JSON"),
+            ("CREATE INDEX i ON orders (date(state))", "2026-01-01", "now"),
+            (f"{AFTER_INSERT} SELECT json_extract('{{}}', NEW.state); END", "$.a", "a"),
+            (f"{AFTER_INSERT} SELECT abs(CAST(NEW.state AS INTEGER)); END", "1", str(-(2**63))),
+        ],
+    )
+    def test_a_value_that_an_expression_cannot_take_is_dead_and_the_rest_goes_on(
+        self, rule: str, good: str, bad: str
+    ) -> None:
+        states = [good, bad, good]
+        rows = [upsert("orders", {"id": n}, state=state) for n, state in enumerate(states)]
+        with self.open([ORDERS]) as sink:
+            self.make(rule)
+            done = sink.apply([(TOPIC, 0, n, value("a", n, row)) for n, row in enumerate(rows)])
+            assert (done.applied, done.dead) == (2, 1)
+        assert [row[2] for row in self.dead()] == [1]
+        assert self.rows("orders") == {(0,): {"state": good}, (2,): {"state": good}}
+
+    def test_a_row_that_a_trigger_cannot_delete_is_dead(self) -> None:
+        with self.open([ORDERS]) as sink:
+            self.make(
+                "CREATE TRIGGER t BEFORE DELETE ON orders "
+                "BEGIN SELECT json_extract(OLD.state, '$.a'); END"
+            )
+            rows = [upsert("orders", {"id": n}, state="[" + "]" * n) for n in range(2)]
+            sink.apply([(TOPIC, 0, 0, value("a", 1, *rows))])
+            gone = [value("a", 2 + n, delete("orders", {"id": n})) for n in range(2)]
+            done = sink.apply([(TOPIC, 0, 1 + n, each) for n, each in enumerate(gone)])
+            assert (done.applied, done.dead) == (1, 1)
+        assert self.rows("orders") == {(0,): {"state": "["}}
+
+    def test_a_trigger_that_never_works_is_a_store_error(self) -> None:
+        """Also where a value was refused before it was made."""
+        with self.open([ORDERS]) as sink:
+            self.make(f"{AFTER_INSERT} SELECT json(NEW.state); END")
+            assert sink.apply([order(0, 1, state="no JSON")]).dead == 1
+            self.make(f"DROP TRIGGER t; {AFTER_INSERT} INSERT INTO missing VALUES (1); END")
+            with pytest.raises(StoreError, match=r"no such table: main\.missing") as error:
+                sink.apply([order(1, 2, state="no JSON")])
+            assert not isinstance(error.value, DataRefused)
+            self.make("DROP TRIGGER t")
+            assert sink.apply([order(1, 2, state="{}")]).applied == 1
+
+    def test_a_change_without_a_key_for_a_table_without_one_is_dead(self) -> None:
+        self.make("CREATE TABLE log (x TEXT)")
+        with self.open() as sink:
+            for at, change in enumerate([upsert("log", {}, x="a"), delete("log", {})]):
+                assert sink.apply([(TOPIC, 0, at, value("a", at, change))]).dead == 1
+
+    def test_a_switch_leaves_what_somebody_made_of_a_table_with_the_old_one(self) -> None:
+        """As docs/materializing.md says."""
+        self.make(
+            "CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT CHECK (state <> 'bad'));"
+            "CREATE INDEX by_state ON orders (state);"
+            "CREATE TRIGGER t AFTER INSERT ON orders BEGIN SELECT 1; END"
+        )
+        orders = Table("orders", {"id": int}, {"state": str})
+        with self.open([orders], "next") as shadow:
+            shadow.apply([order(0, 1, state="bad")])
+        with self.open([orders]) as live:
+            live.switch("next", [TOPIC])
+            assert live.apply([order(1, 2, state="bad")]).applied == 1
+            sql = "SELECT name, tbl_name FROM sqlite_master WHERE type IN ('index', 'trigger')"
+            made = [row for row in self.select(sql) if row[0] in ("by_state", "t")]
+            assert made == [("by_state", "orders__old"), ("t", "orders__old")]
+            live.drop("old")
+            assert not any(row[0] in ("by_state", "t") for row in self.select(sql))
 
     def test_a_table_or_column_that_there_cannot_be_is_dead_and_the_rest_goes_on(self) -> None:
         with self.open([ORDERS]) as sink:
