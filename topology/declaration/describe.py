@@ -286,6 +286,6 @@ def policy_call(policy: Any) -> str:
 def _value(value: Any) -> str:
     if is_dataclass(value) or (callable(value) and not hasattr(value, "__name__")):
         return policy_call(value)
-    if isinstance(value, float) and value == int(value):
+    if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return getattr(value, "__name__", None) or repr(value)

@@ -41,6 +41,10 @@ class Emitting:
         """The same of a view that sends to further topics. Raises DeclarationError."""
         return checked_emitting(self.view, (*self.declared, *topics), self.limit, self._own)
 
+    def anew(self) -> "Emitting":
+        """The same for another run, in which no topic is named yet."""
+        return Emitting(self.view, self.declared, self.limit, self._own)
+
     def refusal(self, stream: str, sequence: int) -> str | None:
         """Why an event is to fail, once."""
         known = stream, sequence

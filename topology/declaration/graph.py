@@ -192,10 +192,19 @@ class Graph(SideTopics):
             found |= {*route.topics, *route.to.values()}
         return {*map(alike, found)}
 
+    def _use(self, topic: str) -> str | None:
+        """What a topic that is to be the topology's own is for already, None if for nothing."""
+        if alike(topic) in self._inputs():
+            return "a source's topic"
+        for view in (*self._views.values(), *(each.view for each in self._parallel.values())):
+            if alike(topic) in map(alike, view.emitting.declared):
+                return f"a topic that view {view.name!r} sends to"
+        return self._own_use(topic)
+
     def _check_by_stream(self, source: Source) -> None:
         """Whether a source may have its own topic. Raises DeclarationError."""
         topic = source.by_stream
-        use = "a source's topic" if alike(topic) in self._inputs() else self._own_use(topic)
+        use = self._use(topic)
         if use or alike(topic) in map(alike, source.topics):
             raise DeclarationError(
                 f"source {source.name!r}: its by-stream topic would be {topic!r}, which is "
@@ -206,6 +215,7 @@ class Graph(SideTopics):
     def _check_output(self, view: str) -> None:
         inputs, own = self._inputs(), {each.by_stream for each in self._sources.values()}
         own |= {*self.side_topics, self.clock_topic, f"{self.name}.dead-records"}
+        own |= {each for route in self._routes.values() for each in (route.control, route.trails)}
         for other in (*self._views.values(), *(each.view for each in self._parallel.values())):
             own |= {*self._topics_of(other.name).values(), *other.emitting.declared}
         own = {*map(alike, own)}

@@ -15,7 +15,7 @@ from topology.model.batches import Batch, by_event
 from topology.model.changes import acollected, collected
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
-from topology.model.names import checked_name
+from topology.model.names import checked_name, misfit, plain_function
 from topology.model.work_event import WorkEvent, work_event
 from topology.ordered_commit import CommitRules, Touched, WhenOlderIsOpen
 
@@ -104,7 +104,7 @@ def checked_work(
             "each partition; give fewer workers"
         )
     batch = checked_batch(what, options.batch)
-    scope = options.scope or "partition"
+    scope = "partition" if options.scope is None else options.scope
     if scope not in ("partition", "topic", "global"):
         raise DeclarationError(f"{what}: scope={scope!r}: use 'partition', 'topic' or 'global'")
     if options.within_stream == "parallel" and stateful:
@@ -113,13 +113,18 @@ def checked_work(
             "stream needs the state that the one before it leaves; leave within_stream out, or "
             "make it handler(event)"
         )
-    if options.touches is not None and not callable(options.touches):
-        raise DeclarationError(f"{what}: touches={options.touches!r}; give a function of the event")
+    if options.touches is not None:
+        plain_function(f"{what}: touches={options.touches!r}", options.touches, "event")
+    if callable(start := options.start_order):
+        plain_function(f"{what}: start_order={start!r}", start, "open event")
     if options.database is not None:
         checked_name("database", options.database)
-    compensations = dict(options.compensations or {})
+    undo = {} if options.compensations is None else options.compensations
+    if not isinstance(undo, Mapping):
+        raise DeclarationError(f"{what}: compensations={undo!r}; give name → function")
+    compensations = dict(undo)
     for name, function in compensations.items():
-        if not isinstance(name, str) or not callable(function):
+        if not isinstance(name, str) or not callable(function) or misfit(function, 2):
             raise DeclarationError(
                 f"{what}: compensations={{{name!r}: {function!r}}}; give name → a function of "
                 "(arguments, idempotency_key)"

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from topology.declaration.emits import alike
 from topology.declaration.graph import Graph
 from topology.declaration.source_checks import check_partitions
 from topology.model.closest import closest
 from topology.model.errors import DeclarationError
-from topology.model.names import checked_name, checked_topic
+from topology.model.names import checked_name, checked_topic, plain_function
 from topology.routing import Load, RuleSet
 
 Reload = Callable[[Load, RuleSet | None], RuleSet]
@@ -126,8 +127,10 @@ class Routing(Graph):
         what = f"route({checked_name('route', name)!r})"
         if not isinstance(rules, RuleSet):
             raise DeclarationError(f"{what}: rules={rules!r}; give a RuleSet")
-        if reload is not None and not callable(reload):
-            raise DeclarationError(f"{what}: reload={reload!r}; give a function")
+        if reload is not None:
+            plain_function(f"{what}: reload={reload!r}", reload, "load", "rules")
+        if trail_function is not None:
+            plain_function(f"{what}: trail_function={trail_function!r}", trail_function, "trail")
         if name in self._routes or name in self._views or name in self._parallel:
             raise DeclarationError(f"{what} exists twice; give each its own name")
         for topic in rules.sources:
@@ -151,8 +154,10 @@ class Routing(Graph):
             )
         control = f"{self.name}.{name}.control"
         told = f"{self.name}.{name}.trails" if trails == "topic" else ""
-        for topic in (control, told):
-            if topic and (use := self._own_use(topic)):
+        both_ways = {*map(alike, (*rules.sources, *topics.values()))}
+        for topic in (control, told) if told else (control,):
+            use = "read or written by it" if alike(topic) in both_ways else self._use(topic)
+            if use:
                 raise DeclarationError(f"{what}: its topic {topic!r} is {use}; rename the stage")
         self._routes[name] = made = Route(
             *(name, rules, partitions, topics, reload, control, told, trail_function, attempts),

@@ -81,4 +81,5 @@ class Source:
             DeclarationError: it is no inspector.
         """
         found = resolved(inspector, f"source {self.name!r}: inspector")
-        return replace(self, inspector=found, inspect=self.sequence.compile(found))
+        order = self.sequence.read_by(found)
+        return replace(self, inspector=found, sequence=order, inspect=order.compile(found))

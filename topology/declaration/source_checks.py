@@ -2,6 +2,8 @@
 
 from topology.declaration.orders import Order, OwnOrder, StreamOrder, contiguous
 from topology.model.errors import DeclarationError
+from topology.model.names import plain_function
+from topology.model.printable import printable
 
 PARTITIONS = 100_000
 """The most partitions of a source."""
@@ -34,4 +36,6 @@ def checked_sequence(name: str, sequence: StreamOrder | Order | None) -> StreamO
             f"source {name!r}: sequence={sequence!r}; use contiguous(…), linked(…), "
             "monotonic(…), or an object with a method follows(event, last) of yours"
         )
+    given = f"source {name!r}: sequence={printable(repr(sequence))}: its method follows"
+    plain_function(given, sequence.follows, "event", "last")
     return OwnOrder(sequence)

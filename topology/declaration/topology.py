@@ -126,6 +126,7 @@ class Topology(Routing):
         if unknown not in ("pass", "topic"):
             raise DeclarationError(f"source {name!r}: unknown={unknown!r}; use 'pass' or 'topic'")
         inspector = resolved(inspector, f"source {name!r}: inspector")
+        ordered = ordered.read_by(inspector)
         source = Source(
             name=name,
             topology=self.name,

@@ -22,6 +22,7 @@ from topology.declaration.source import Source
 from topology.declaration.starts import Closing, First, Start
 from topology.inspectors.stream_ids import StreamIds
 from topology.model.errors import DeclarationError
+from topology.model.event import Event
 from topology.model.table import Table
 from topology.sequencer.ordering import Ordering
 
@@ -127,6 +128,14 @@ class View(SideTopics):
     def arrivals_topic(self) -> str:
         """Where the events of a view with workers are, in the order in which they arrived."""
         return f"{self.output}.arrivals"
+
+    def closed_by(self, event: Event) -> bool:
+        """Return whether an event closes its stream.
+
+        Args:
+            event: of the view.
+        """
+        return self.closing is not None and event.kind in self.closing.kinds
 
     def stream_id(self, text: str) -> str:
         """Read a stream's id, as a person or a producer writes it, into the view's own form.

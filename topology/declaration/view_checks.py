@@ -19,6 +19,8 @@ from topology.declaration.policies import (
 from topology.declaration.source import Source
 from topology.declaration.starts import Closing, First, Start
 from topology.model.errors import DeclarationError
+from topology.model.names import plain_function
+from topology.model.printable import printable
 from topology.model.table import Table
 
 SLOTS = 1_000_000
@@ -51,6 +53,9 @@ def checked_policies(
         own = what == "error" and isinstance(value, ErrorPolicy) and not isinstance(value, type)
         if not own and not isinstance(value, kind):
             raise DeclarationError(f"view {name!r}: {what}={value!r}; use {kind.choices}")
+    if isinstance(error, ErrorPolicy):
+        given = f"view {name!r}: error={printable(repr(error))}: its method on_error"
+        plain_function(given, error.on_error, "event", "error")
     return gap, full, late, error
 
 

@@ -18,8 +18,9 @@ BATCH = 10_000
 def checked_run_in(what: str, given: str | None, handler: Any, *, is_async: bool) -> RunIn:
     """Where a handler runs. Raises DeclarationError."""
     pulled = isinstance(handler, PulledHandler)
-    run_in: Any = given or ("pulled" if pulled else "tasks" if is_async else "threads")
-    if run_in not in _ASYNC:
+    default = "pulled" if pulled else "tasks" if is_async else "threads"
+    run_in: Any = default if given is None else given
+    if run_in not in [*_ASYNC]:
         names = ", ".join(map(repr, _ASYNC))
         raise DeclarationError(f"{what}: run_in={run_in!r}: use one of {names}")
     if pulled != (run_in == "pulled"):

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from topology.engine.output.failure import HEALED
 from topology.model.counted import counted
 from topology.model.event import Message
 from topology.model.origin_headers import REASON
@@ -68,9 +69,10 @@ def fields_of(record: Message) -> dict[str, str] | None:
     for name, value in report.items():
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             found.setdefault(name, str(value))
+    # Elsewhere the value is the message's own, which may say anything.
+    if report.get("done") == HEALED and record.topic.endswith(".errors"):
+        return None
     if "error" in report:
-        if not report["error"]:  # what failed before is handled
-            return None
         found["exception"] = found.get("error", "").partition(":")[0]
         frames = _FRAME.findall(found.pop("traceback", ""))
         found["stack"] = " > ".join(f"{file.rpartition('/')[2]}:{name}" for file, name in frames)

@@ -1,5 +1,6 @@
 """What became of the messages of one input partition before any view saw them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
 import orjson
@@ -70,6 +71,15 @@ class IntakeCounts:
         return self.read >= ENOUGH and self.malformed_share > LOUD
 
 
+def sum_of(parts: Iterable[IntakeCounts]) -> IntakeCounts:
+    """The counts of several partitions together, but for what each has of its own."""
+    found = IntakeCounts()
+    for part in parts:
+        for name in _SUMMED:
+            setattr(found, name, getattr(found, name) + getattr(part, name))
+    return found
+
+
 class MalformedAlarm:
     """Says when it is to be told that most messages of a partition are malformed.
 
@@ -110,3 +120,4 @@ def decode_intake(text: str | None) -> IntakeCounts:
 
 
 _NAMES = tuple(each.name for each in fields(IntakeCounts))
+_SUMMED = tuple(name for name in _NAMES if name not in ("rules", "time"))

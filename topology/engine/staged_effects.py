@@ -16,12 +16,15 @@ from topology.engine.commit_unit import CommitUnit
 from topology.engine.output.handling import Handling
 from topology.engine.state.rows import (
     BUFFERS,
+    EPOCHS,
     buffer_key,
     buffer_range,
     decode_message,
     decode_progress,
     encode_message,
     encode_progress,
+    epoch_key,
+    going_key,
     split_buffer_key,
 )
 from topology.engine.state.rows import progress_key as state_key
@@ -78,8 +81,6 @@ class StagedEffects:
 
     Attributes:
         held: how many events are parked durably.
-        going_on: the streams of which some were let go, and more is to be: their next one has not
-            failed, so nobody goes on without it.
     """
 
     def __init__(self, stage: OrderedStage, table: PartitionTable, parked: Iterable[str]) -> None:
@@ -88,8 +89,9 @@ class StagedEffects:
         self._table = table
         streams = list(parked)
         self._parked, self.held = set(streams), len(streams)
-        self.going_on: set[str] = set()
         self._handling = Handling(stage.view, CommitUnit(stage.topic, 0), lambda stream: None)
+        if any(True for _ in table.scan(*EPOCHS)):
+            self._handling.formatter.epoch_of = self.epoch
         self._staged: dict[int, Staged] = {}
         self._by_stream: dict[str, dict[int, Staged]] = {}
         # With one partition for all, what a stream puts out goes where its key says.
@@ -114,12 +116,41 @@ class StagedEffects:
                 return staged.parks
         return stream in self._parked
 
+    def goes_on(self, stream: str) -> bool:
+        """Whether some of what was parked of a stream was let go, and more is to be: the next one
+        has not failed, so nobody goes on without it."""
+        return self._row(stream, going_key(stream)) is not None
+
+    def epoch(self, stream: str) -> int:
+        """How often a stream was dropped."""
+        return int(self._row(stream, epoch_key(stream)) or b"0")
+
+    def begin_anew(self, staged: Staged) -> None:
+        """A stream is dropped: what it says from now on is of the next epoch."""
+        stream = staged.event.stream
+        staged.state = b"{}"
+        staged.rows.append((epoch_key(stream), b"%d" % (self.epoch(stream) + 1)))
+        self._handling.formatter.epoch_of = self.epoch
+
+    def _row(self, stream: str, at: bytes) -> bytes | None:
+        """A row of a stream, as the last event of it has left it, staged or durable."""
+        for staged in reversed(self._by_stream.get(stream, {}).values()):
+            for key, row in reversed(staged.rows):
+                if key == at:
+                    return row
+        return self._table.get(at)
+
+    def go_on(self, staged: Staged, more: bool) -> None:
+        """Note with a release whether more of its stream is to be let go."""
+        if more is not self.goes_on(staged.event.stream):
+            staged.rows.append((going_key(staged.event.stream), b"1" if more else None))
+
     def parked_events(self, stream: str, most: int = ALL) -> list[tuple[bytes, Event, str]]:
         """What is set aside of a stream, in its order, the first ones: the key of its row, the
         event, and why it is none any more by its inspector, as of now; empty if it is one."""
         changed: dict[bytes, bytes | None] = {}
         for staged in self._by_stream.get(stream, {}).values():
-            changed.update(staged.rows)
+            changed.update(each for each in staged.rows if each[0][:1] == BUFFERS[0])
         durable = islice(self._table.scan(*buffer_range(stream)), most + len(changed))
         rows: dict[bytes, bytes | None] = {**dict(durable), **changed}
         found: list[tuple[bytes, Event, str]] = []
@@ -263,7 +294,9 @@ def touched_keys(event: Event, items: Iterable[Any], *, stateful: bool) -> Touch
             writes.add((item.table, _row(item.key)))
         elif isinstance(item, Emit) and item.key is not None:
             # Messages without a key have no order among each other.
-            writes.add((item.topic, str(item.key)))
+            key = item.key
+            text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else str(key)
+            writes.add((item.topic, text))
     return Touched.of(writes)
 
 

@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 from os import environ
 
-from topology.declaration.environment import with_inspectors
+from topology.declaration.environment import variable, with_inspectors
 from topology.declaration.ordered_stage import OrderedStage
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
@@ -13,16 +13,20 @@ from topology.model.errors import DeclarationError
 
 def home_of(view: View) -> str:
     """'module:name' of the topology of a view. Raises DeclarationError if it has none."""
+    # The process asks the inspector that the environment names, too.
+    named = environ.get(variable(view.of.name))
     for module in [*sys.modules.values()]:
         for name, value in [*getattr(module, "__dict__", {}).items()]:
             if not isinstance(value, Topology) or module.__name__ == "__main__":
                 continue
-            if any(stage.view.handler is view.handler for stage in value.stages):
-                return f"{module.__name__}:{name}"
+            for each in (stage.view for stage in value.stages):
+                same = each.of is view.of or (named and each.topology == view.topology)
+                if same and each.handler is view.handler:
+                    return f"{module.__name__}:{name}"
     raise DeclarationError(
         f"view {view.name!r}: run_in='processes', but topology {view.topology!r} has no name in a "
-        "module that a process could import; write `shop = Topology(…)` in a module, and start the "
-        "worker as `faust -A module worker`"
+        "module that a process could import; write `shop = Topology(…)` in a module, or `other = "
+        "shop.with_inspectors(…)`, and start the worker as `faust -A module worker`"
     )
 
 

@@ -63,7 +63,9 @@ class Debezium(Normalised):
                 f"Debezium(version={version!r}, sequence={sequence!r}): give one of them"
             )
         self.stream, self.version, self.sequence = names, version, sequence
-        self.sequence_type = checked_sequence_type("Debezium", sequence_type)
+        checked_sequence_type("Debezium", sequence_type)
+        # Versions and positions count.
+        self.sequence_type = "number" if sequence is None else sequence_type
         self.stream_ids = checked_stream_ids("Debezium", stream_type, len(names))
         self._ordering()  # so that a field that is none is refused here
         if version is None and sequence is None:

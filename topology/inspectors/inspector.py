@@ -10,7 +10,7 @@ from topology.inspectors.stream_ids import StreamIds
 from topology.model.dotted import load
 from topology.model.errors import DeclarationError, Malformed, described
 from topology.model.event import Event, Message
-from topology.model.names import one_argument
+from topology.model.names import misfit, one_argument
 from topology.model.printable import is_unicode
 
 
@@ -91,7 +91,7 @@ def resolved(inspector: AnyInspector, what: str = "inspector") -> Compiles | Ins
                 f"{given}: the class cannot be made without arguments "
                 f"({described(error)}); name an instance of it, or a function"
             ) from error
-    if isinstance(found, Compiles):
+    if isinstance(found, Compiles) and misfit(found.compile, 0) is None:
         return found
     if not callable(found):
         raise DeclarationError(f"{given}: give an Inspector(…) or a function of a message")

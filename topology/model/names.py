@@ -35,15 +35,29 @@ def one_argument(what: str, function: Callable[..., object], of: str) -> None:
 
     what: with its value, as it was given. of: what the argument is.
     """
+    plain_function(what, function, of)
+
+
+def plain_function(what: str, function: Any, *of: str) -> None:
+    """Raises DeclarationError for what is no plain function of such arguments.
+
+    what: with its value, as it was given. of: what the arguments are.
+    """
+    all_of = " and ".join(of)
+    if not callable(function):
+        raise DeclarationError(f"{what} must be a function of {all_of}")
     called = getattr(function, "__call__", None)  # noqa: B004
     if iscoroutinefunction(function) or iscoroutinefunction(called):
         raise DeclarationError(
-            f"{what}: it is async; it only looks at its {of}, so make it a plain function"
+            f"{what}: it is async; it only looks at its {all_of}, so make it a plain function"
         )
-    if (arguments := misfit(function, 1)) is not None:
+    if (arguments := misfit(function, len(of))) is not None:
+        with_what, give = f"{len(of)} arguments", all_of
+        if len(of) == 1:
+            with_what, give = f"one {all_of}", f"one, the {all_of}"
         raise DeclarationError(
-            f"{what}: it cannot be called with one {of}, since its arguments are {arguments}; "
-            f"give it one, the {of}"
+            f"{what}: it cannot be called with {with_what}, since its arguments are {arguments}; "
+            f"give it {give}"
         )
 
 

@@ -13,6 +13,8 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
+from topology.declaration.topology import Topology
+from topology.model.errors import described
 from topology.testing.simulation.messages import numbered
 from topology.testing.simulation.simulator import Report, SimulationError, Simulator, trace_text
 from topology.testing.simulation.world import Guarantee
@@ -23,7 +25,8 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run seeds, or replay one. Returns the exit status: 1 if a promise was broken."""
+    """Run seeds, or replay one. Returns the exit status: 1 if a promise was broken, 2 if nothing
+    could be simulated."""
     parser = argparse.ArgumentParser("topology.testing.simulate", description=__doc__)
     add = parser.add_argument
     add("--topology", required=True, metavar="MODULE:ATTR", help="the topology")
@@ -44,23 +47,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(trace_text(report.trace))
         else:
             report = _run(options, chosen.seeds, chosen.jobs)
-        print(report)
-        if report.failed and not report.handled:
-            print("no handler got through: give --messages that they can handle", file=sys.stderr)
-    except ValueError as error:
-        print(f"{error}: see --messages", file=sys.stderr)
-        return 2
     except SimulationError as error:
         print(error)
         print(f"\nto see each step: --replay {error.seed}", file=sys.stderr)
         return 1
+    except Exception as error:  # of what was given: a schedule's own are a SimulationError
+        parser.print_usage(sys.stderr)
+        print(described(error), file=sys.stderr)
+        return 2
+    print(report)
+    if not report.handled:
+        print("no handler got through: give --messages that they can handle", file=sys.stderr)
+        return 2
     return 0
 
 
 def _run(options: Any, seeds: range, jobs: int) -> Report:
+    simulator = _simulator(*options)  # what is wrong with it shows here, not in a process
     jobs = min(jobs, 1 + (len(seeds) - 1) // CHUNK)
     if jobs <= 1:
-        return _simulator(*options).run(seeds)
+        return simulator.run(seeds)
     began, total = time.perf_counter(), Report()
     parts = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
     with ProcessPoolExecutor(jobs, initializer=_begin, initargs=options) as pool:
@@ -87,6 +93,8 @@ def _simulator(
     topology: str, messages: str | None, guarantee: Guarantee, workers: int, partitions: int
 ) -> Simulator:
     found = _found(topology)
+    if not isinstance(found, Topology):
+        raise TypeError(f"--topology {topology}: give a Topology")
     return Simulator(
         found,
         numbered(found) if messages is None else _found(messages),
@@ -103,7 +111,10 @@ def _found(name: str) -> Any:
 
 def _seeds(text: str) -> range:
     first, dots, last = text.partition("..")
-    return range(int(first), int(last)) if dots else range(int(first), int(first) + 1)
+    seeds = range(int(first), int(last) if dots else int(first) + 1)
+    if not seeds:
+        raise argparse.ArgumentTypeError("no seeds: write A..B with A below B")
+    return seeds
 
 
 if __name__ == "__main__":

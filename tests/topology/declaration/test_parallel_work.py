@@ -50,7 +50,7 @@ def summed(event: Event, state: dict[str, Any]) -> None:
         (plain, {"workers": 4, "run_in": "tasks"}, "make the handler async"),
         (summed, {"workers": 4, "within_stream": "parallel"}, "a handler that takes a state"),
         (charge, {"workers": 4, "time_limit": -1}, "a number of seconds"),
-        (charge, {"workers": 4, "touches": 7}, "give a function of the event"),
+        (charge, {"workers": 4, "touches": 7}, "must be a function of event"),
         (charge, {"workers": 4, "scope": "all"}, "use 'partition', 'topic' or 'global'"),
         (charge, {"workers": 4, "late": rebuild_stream()}, "a stream cannot be rebuilt"),
         (charge, {"workers": 4, "lane": "lane"}, "give the stream the lane's id"),
@@ -109,6 +109,37 @@ def test_a_plain_topic_parks_nothing_since_nobody_could_redrive_it() -> None:
     for error in (park(), retry(3, 1, park()), Own()):
         with pytest.raises(DeclarationError, match="a plain topic has no commands"):
             topology.parallel("copy", topic="other", workers=4, handler=charge, error=error)
+
+
+async def asynchronous(*arguments: Any) -> Any:
+    """Has nothing to say."""
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"run_in": ["tasks"]}, "run_in=.*use one of"),
+        ({"run_in": ""}, "run_in=.*use one of"),
+        ({"scope": 0}, "scope=0: use"),
+        ({"compensations": ["refund"]}, "compensations=.*give name →"),
+        ({"compensations": 0}, "compensations=.*give name →"),
+        ({"compensations": {"refund": lambda amount: None}}, "compensations=.*idempotency_key"),
+        ({"touches": lambda: None}, "touches=.*one event"),
+        ({"touches": asynchronous}, "touches=.*it is async"),
+        ({"start_order": lambda: 1}, "start_order=.*one open event"),
+        ({"start_order": asynchronous}, "start_order=.*it is async"),
+    ],
+)
+def test_what_can_never_be_called_is_refused(options: dict[str, Any], words: str) -> None:
+    topology, source = declared()
+    with pytest.raises(DeclarationError, match=words):
+        topology.view("v", of=source, workers=4, handler=charge, **options)
+
+
+def test_a_compensation_may_be_async() -> None:
+    topology, source = declared()
+    given = {"refund": asynchronous}
+    topology.view("v", of=source, workers=4, handler=charge, compensations=given)
 
 
 def test_a_view_with_workers_cannot_send_to_the_topic_of_its_arrivals() -> None:

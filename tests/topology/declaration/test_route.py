@@ -106,6 +106,10 @@ def test_it_is_described_and_drawn() -> None:
             ],
             "is read or written by route",
         ),
+        (lambda s: s.route("r", rules=rules("in"), to={"late": "shop.r.control"}), "its topic"),
+        (lambda s: s.route("r", rules=rules("shop.r.control")), "its topic 'shop.r.control'"),
+        (lambda s: s.route("r", rules=rules("in"), trail_function=lambda: {}), "one trail"),
+        (lambda s: s.route("r", rules=rules("in"), reload=lambda: None), "reload=.*2 arguments"),
     ],
 )
 def test_what_does_not_fit_is_refused(declare: Any, reason: str) -> None:
@@ -114,3 +118,54 @@ def test_what_does_not_fit_is_refused(declare: Any, reason: str) -> None:
     shop.view("v", of=orders, handler=lambda event: None)
     with pytest.raises(DeclarationError, match=reason):
         declare(shop)
+
+
+def view(shop: Topology, name: str, **more: Any) -> None:
+    shop.view(name, of="orders", handler=lambda event: None, **more)
+
+
+def source(shop: Topology, topic: str, name: str) -> None:
+    shop.source(topic, name=name, inspector=Inspector("order", "n"))
+
+
+def trails(shop: Topology) -> None:
+    shop.route("r", rules=rules("in"), trails="topic", reload=lambda load, before: rules("in"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda s: s.route("r", rules=rules("in")), lambda s: view(s, "r.control")),
+        (trails, lambda s: view(s, "r.trails")),
+        (
+            lambda s: s.route("r", rules=rules("in")),
+            lambda s: view(s, "v", emits=["shop.r_control"]),
+        ),
+        (trails, lambda s: view(s, "v", emits=["shop.r.trails"])),
+        (lambda s: s.route("r", rules=rules("in")), lambda s: source(s, "shop.r.control", "x")),
+        (
+            lambda s: s.route("r", rules=rules("in")),
+            lambda s: s.route(
+                "q",
+                rules=rules("other"),
+                to={
+                    "late": "shop.r.control",
+                    "alarms": "b",
+                    "archive": "c",
+                },
+            ),
+        ),
+        (
+            lambda s: source(s, "bills", "x"),
+            lambda s: view(s, "v", emits=["shop.x.by-stream"]),
+        ),
+        (lambda s: source(s, "bills", "x"), lambda s: source(s, "shop.x_by-stream", "y")),
+    ],
+)
+def test_the_order_of_declaration_does_not_matter_for_what_is_refused(one: Any, other: Any) -> None:
+    for first, second in ((one, other), (other, one)):
+        shop = Topology("shop")
+        shop.source("orders", inspector=Inspector("order", "n"))
+        first(shop)
+        with pytest.raises(DeclarationError, match=r"shop\.(r|x).(control|trails|by-stream)"):
+            second(shop)

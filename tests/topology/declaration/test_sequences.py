@@ -7,6 +7,7 @@ import pytest
 
 from topology import (
     CloudEvents,
+    Debezium,
     DeclarationError,
     Event,
     Headers,
@@ -210,3 +211,69 @@ def test_revisions_are_sequences_of_a_chain_whatever_inspects(inspector: Any) ->
     found = topology.sources["pages"].inspect(record)
     assert found is not None
     assert found[:2] == ("a", 7)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [1_772_352_000 * scale + each * scale for each in range(3)]
+        for scale in (1, 1_000, 1_000_000, 1_000_000_000)
+    ]
+    + [[f"2026-03-01T08:00:0{each}Z" for each in range(3)]],
+    ids=["s", "ms", "µs", "ns", "ISO"],
+)
+@pytest.mark.parametrize("declared", ["source", "with_inspectors", "first_of"])
+def test_a_predecessor_is_read_as_the_inspector_reads_sequences(
+    declared: str, times: list[Any]
+) -> None:
+    inspector: Any = Inspector("id", "at", sequence_type="timestamp")
+    if declared == "first_of":
+        inspector = first_of(CloudEvents("subject", sequence_type="timestamp"), inspector)
+    topology, handled = Topology("docs"), list[Any]()
+    source = topology.source(
+        "docs",
+        inspector=Inspector("id", "rev") if declared == "with_inspectors" else inspector,
+        sequence=linked(previous="before"),
+    )
+    topology.view("board", of=source, handler=lambda e: handled.append(e.content["at"]))
+    if declared == "with_inspectors":
+        topology = topology.with_inspectors({"docs": inspector})
+    driver = TopologyTestDriver(topology)
+    for at, before in ((0, None), (2, 1), (1, 0)):
+        previous = None if before is None else times[before]
+        driver.pipe("docs", {"id": "a", "at": times[at], "before": previous})
+    assert handled == times
+    assert (driver.counts("board").duplicate, driver.read("docs.malformed")) == (0, [])
+
+
+def test_a_column_that_counts_has_no_predecessor_that_is_a_time() -> None:
+    inspector = Debezium("id", version="version", sequence_type="timestamp")
+    order = linked(previous="after.before").read_by(inspector)
+    assert order.reads == "revision"
+
+
+def test_inspectors_of_which_only_some_read_times_cannot_say_what_a_predecessor_is() -> None:
+    both = first_of(
+        first_of(CloudEvents("subject")), Inspector("id", "at", sequence_type="timestamp")
+    )
+    topology = Topology("docs")
+    topology.source("free", inspector=both, sequence=monotonic(settle=1))
+    topology.source("docs", inspector=Inspector("id", "at"), sequence=linked(previous="before"))
+    for declare in (
+        lambda: topology.source("more", inspector=both, sequence=linked(previous="before")),
+        lambda: topology.with_inspectors({"docs": both}),
+    ):
+        with pytest.raises(DeclarationError, match="declare all of them with it, or none"):
+            declare()
+
+
+@pytest.mark.parametrize("first", ["0", b"0", 0])
+def test_what_stands_for_no_predecessor_is_found_in_a_header_too(first: Any) -> None:
+    topology, handled = Topology("docs"), list[int]()
+    by = linked(previous=header("before"), first=first)
+    source = topology.source("docs", inspector=Headers("id", "rev"), sequence=by)
+    topology.view("board", of=source, handler=lambda event: handled.append(event.sequence))
+    driver = TopologyTestDriver(topology)
+    for rev, before in ((b"2", b"1"), (b"1", b"0")):
+        driver.pipe("docs", {}, headers=[("id", b"a"), ("rev", rev), ("before", before)])
+    assert handled == [1, 2]

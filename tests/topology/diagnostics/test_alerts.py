@@ -57,6 +57,17 @@ def test_what_is_handled_after_all_is_no_error() -> None:
     assert fields_of(record(error="", done="handled in a rebuild")) is None
 
 
+@pytest.mark.parametrize("error", [None, "", False, 0])
+@pytest.mark.parametrize("topic", ["shop.dead", "shop.late", "shop.malformed"])
+def test_a_message_that_says_itself_that_there_is_no_error_is_alerted_on(
+    topic: str, error: object
+) -> None:
+    for done in ("", "handled in a rebuild"):
+        found = fields_of(record(topic, id="a", error=error, done=done))
+        assert found is not None
+        assert found["id"] == "a"
+
+
 @pytest.mark.parametrize(
     ("header", "reason"),
     [

@@ -196,7 +196,7 @@ def test_a_lane_that_fails_holds_back_no_other_lane(policy: Any) -> None:
 
 def test_a_message_that_the_broker_refused_fails_its_event() -> None:
     driver = driver_of()
-    sent = driver.topology.views["board"].emitting
+    sent = driver._runner.view("board").view.emitting
     sent.refused[joined_lane("a", "EUR"), 1] = "the broker refused it"
     driver.pipe("moves", move("a", 1))
     driver.pipe("moves", move("a", 1, "USD"))

@@ -433,3 +433,11 @@ def test_what_a_stream_waits_for_to_begin_with_is_told(start: Any, cause: str, w
     told = driver.explain("board", "a")
     assert told.causes == (cause,)
     assert what in told.next[0].what
+
+
+def test_a_stream_of_which_the_first_number_waits_is_not_told_to_wait_for_it() -> None:
+    driver = driver_of(lambda event: None, start=opened_by("Placed"))
+    for sequence in (1, 2):
+        driver.pipe("orders", order(sequence, kind="Changed"))
+    told = driver.explain("board", "a").causes
+    assert told == ("no event of kind 'Placed' has come, and 2 events wait for it",)

@@ -70,6 +70,10 @@ def test_what_cannot_look_says_so_in_a_line_and_ends_with_2(worker: Worker, nobo
         (TimeoutError(), "TimeoutError: "),
         (PermissionError(13, "Permission denied"), "PermissionError: [Errno 13] Permission denied"),
         (ValueError("that is wrong"), "that is wrong"),
+        (
+            UnicodeEncodeError("utf-8", "\udcff", 0, 1, "no"),
+            "UnicodeEncodeError: 'utf-8' codec can't",
+        ),
     ],
 )
 def test_why_there_is_no_answer(error: Exception, reason: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from topology import DeclarationError, Inspected, Malformed, Message, Record
+from topology import DeclarationError, Inspected, Malformed, Message, Record, contiguous
 from topology.inspectors.inspector import compile_inspector
 
 MESSAGE = Record("orders", 0, 0, None, b"xyz")
@@ -96,7 +96,7 @@ def test_a_function_that_could_inspect_nothing_fails_at_declaration(
         compile_inspector(inspector)
 
 
-@pytest.mark.parametrize("inspector", [None, "order.id", 5])
+@pytest.mark.parametrize("inspector", [None, "order.id", 5, contiguous()])
 def test_what_is_no_inspector_is_named(inspector: Any) -> None:
     with pytest.raises(DeclarationError, match=r"inspector=.*Inspector\(…\)"):
         compile_inspector(inspector)

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from topology.declaration.orders.stream_order import Link, Previous, StreamOrder, of_whole
+from topology.inspectors.alternatives import FirstOf
 from topology.inspectors.fields import Field, Header, RecordKey, getter
 from topology.inspectors.inspector import (
     Compiles,
     Found,
     Inspect,
     InspectorFunction,
+    Normalised,
     compile_inspector,
 )
-from topology.inspectors.normalise import sequence_number
+from topology.inspectors.normalise import SequenceType, sequence_number
 from topology.model.errors import DeclarationError, Malformed, described
 from topology.model.event import Event, LinkedEvent, Message, linked_event
 from topology.model.names import one_argument
@@ -23,10 +25,14 @@ from topology.sequencer.linked import LinkedOrdering
 
 @dataclass(frozen=True, slots=True)
 class Linked(StreamOrder):
-    """Each event names its predecessor; sequences grow along the chain."""
+    """Each event names its predecessor; sequences grow along the chain.
+
+    reads: how predecessors are read; a source sets it.
+    """
 
     previous: Field | Previous = field()
     first: Any = None
+    reads: SequenceType = field(default="revision", repr=False)
     links: ClassVar[bool] = True
 
     def follows(self, event: Event, last: int | None) -> bool:
@@ -54,14 +60,16 @@ class Linked(StreamOrder):
 
     def strict_link(self) -> Link:
         """The predecessor of an event as one function, which raises Malformed for a bad one."""
-        raw, first = _raw(self.previous), self.first
+        raw, first, reads = _raw(self.previous), self.first, self.reads
+        # Headers and keys are bytes.
+        raw_first = first if first is None else str(first).encode("utf-8", "replace")
 
         def link(event: Event) -> int | None:
             found = raw(event)
-            if found is None or found == first:
+            if found in (None, first, raw_first):
                 return None
             try:
-                previous = sequence_number(found, "revision")
+                previous = sequence_number(found, reads)
             except Malformed as reason:
                 raise Malformed(f"the predecessor: {reason}") from None
             if previous >= event.sequence:
@@ -72,6 +80,17 @@ class Linked(StreamOrder):
             return previous
 
         return link
+
+    def read_by(self, inspector: Compiles | InspectorFunction) -> "Linked":
+        """The same, with predecessors that are read as the inspector reads sequences."""
+        types = _types(inspector)
+        if "timestamp" in types and len(types) > 1:
+            raise DeclarationError(
+                f"linked(previous={self.previous!r}): some inspectors of {inspector!r} have "
+                "sequence_type='timestamp', and a predecessor is read in one way; declare all of "
+                "them with it, or none"
+            )
+        return replace(self, reads="timestamp" if "timestamp" in types else "revision")
 
     def compile(self, inspector: Compiles | InspectorFunction) -> Inspect:
         """The same, but a sequence may be a revision, and what has a bad link is malformed."""
@@ -120,6 +139,15 @@ def with_links(events: list[Event], link: Link | None) -> list[Event]:
         linked_event(e.stream, e.sequence, e.kind, e.content, e.message, e.arrived, link(e))
         for e in events
     ]
+
+
+def _types(inspector: Compiles | InspectorFunction) -> set[str]:
+    """How an inspector reads sequences; of several, how each of them does."""
+    if isinstance(inspector, FirstOf):
+        return set[str]().union(*map(_types, inspector.inspectors))
+    return {
+        getattr(inspector, "sequence_type", "auto") if isinstance(inspector, Normalised) else "auto"
+    }
 
 
 def _raw(previous: Field | Previous) -> Callable[[Event], Any]:

@@ -62,6 +62,10 @@ class StreamOrder:
         """How events that were understood once name their predecessors, None if they do not."""
         return None
 
+    def read_by(self, inspector: Compiles | InspectorFunction) -> "StreamOrder":
+        """The same, for the sequences of this inspector. Raises DeclarationError."""
+        return self
+
     def compile(self, inspector: Compiles | InspectorFunction) -> Inspect:
         """A source's inspector as one function; what was damaged on its way is malformed.
 

@@ -9,6 +9,8 @@ from topology.declaration.policies.gap import Gap
 from topology.declaration.policies.policy import Policy
 from topology.declaration.seconds import is_seconds
 from topology.model.errors import DeclarationError
+from topology.model.names import plain_function
+from topology.model.printable import printable
 from topology.sequencer.ordering import Beyond
 
 DELAYS_IN_A_GAP = 4
@@ -95,10 +97,9 @@ def redeliver(
         raise DeclarationError(
             f"{call}: limit must be an int from 1 to {MOST_ATTEMPTS}, or None for no end"
         )
-    if backoff is not None and not callable(backoff):
-        raise DeclarationError(
-            f"{call}: backoff={backoff!r} must be a function of attempt and distance"
-        )
+    if backoff is not None:
+        given = f"redeliver(backoff={printable(repr(backoff))})"
+        plain_function(given, backoff, "attempt", "distance")
     return Redeliver(float(delay), limit, backoff)
 
 

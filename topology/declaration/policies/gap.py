@@ -9,7 +9,7 @@ from topology.declaration.policies.gap_time import GapTime, check_bounds
 from topology.declaration.policies.policy import Policy
 from topology.declaration.seconds import is_seconds
 from topology.model.errors import DeclarationError
-from topology.model.names import checked_topic
+from topology.model.names import checked_topic, plain_function
 from topology.model.printable import printable
 
 
@@ -109,8 +109,10 @@ def skip(after: float | GapTime) -> Skip:
     Raises:
         DeclarationError: `after` is none of these.
     """
-    if isinstance(after, GapTime):
-        check_bounds(f"skip(after={printable(repr(after))})", after)
+    if isinstance(after, GapTime) and not isinstance(after, type):
+        call = f"skip(after={printable(repr(after))})"
+        check_bounds(call, after)
+        plain_function(f"{call}: its method after", after.after, "latenesses")
         return Skip(after)
     if not is_seconds(after):
         raise DeclarationError(

@@ -7,6 +7,8 @@ from typing import ClassVar
 from topology.declaration.policies.policy import Policy
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
+from topology.model.names import plain_function
+from topology.model.printable import printable
 
 MOST = 1_000_000
 """Events of one stream that a rebuild may be allowed to hold in memory."""
@@ -97,6 +99,6 @@ def rebuild_stream(
             f"rebuild_stream(limit={limit!r}): limit must be a number of events from 1 to {MOST}: "
             "all of a stream's are held in memory while it is rebuilt"
         )
-    if when is not None and not callable(when):
-        raise DeclarationError(f"rebuild_stream(when={when!r}): when must be a function of event")
+    if when is not None:
+        plain_function(f"rebuild_stream(when={printable(repr(when))})", when, "event")
     return RebuildStream(limit, when)

@@ -1,7 +1,7 @@
 """Proving that nothing vanished: an audit of all topics of a topology, without I/O."""
 
 from topology.diagnostics.audit.audit import Audit
-from topology.diagnostics.audit.compare import Difference, differences, saved
+from topology.diagnostics.audit.compare import Difference, differences, saved, saved_views
 from topology.diagnostics.audit.contents import ContentsCheck
 from topology.diagnostics.audit.finding import Place, Violation
 from topology.diagnostics.audit.report import AuditReport
@@ -20,4 +20,5 @@ __all__ = [
     "Violation",
     "differences",
     "saved",
+    "saved_views",
 ]

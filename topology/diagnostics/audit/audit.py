@@ -14,7 +14,7 @@ from topology.diagnostics.audit.finding import UNREADABLE, Findings, Violation
 from topology.diagnostics.audit.received import Received
 from topology.diagnostics.audit.repartition_check import RepartitionCheck
 from topology.diagnostics.audit.report import AuditReport
-from topology.diagnostics.audit.side_topics import SideTopics, header
+from topology.diagnostics.audit.side_topics import SideTopics, header, report_of
 from topology.diagnostics.audit.snapshot import AuditSnapshot, Partition
 from topology.diagnostics.audit.sums import source_report, view_report
 from topology.diagnostics.audit.tally import BY_WORKERS
@@ -274,15 +274,18 @@ class Audit:
         return lambda record: self._views[view.name, record.partition].records.redelivered(record)
 
     def _side(self, tell: Callable[[SideTopics, Message], None]) -> Feed:
-        side_topics, views = self._side_topics, self.topology.views
+        side_topics, topology = self._side_topics, self.topology
+        declared = {*topology.views, *(stage.view.name for stage in topology.stages)}
 
         def feed(record: Message) -> None:
             name = header(record, "view")
             if name in side_topics:
                 tell(side_topics[name], record)
             elif not name:
-                raise ValueError("it does not say of which view it is")
-            elif name not in views:
+                # What is sent again is of no view.
+                if tell is not SideTopics.commanded or report_of(record)["view"]:
+                    raise ValueError("it does not say of which view it is")
+            elif name not in declared:
                 self.findings.remark(f"{record.topic} has views that are not declared any more")
 
         return feed

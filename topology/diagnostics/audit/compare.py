@@ -1,6 +1,5 @@
 """Compare what streams said in one run with what they said in another, a rebuild or a replica."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,16 +33,25 @@ def saved(report: AuditReport) -> dict[str, Any]:
     return {"topology": report.topology, "views": views}
 
 
-def differences(report: AuditReport, other: Mapping[str, Any]) -> list[Difference]:
-    """The streams that differ from what `saved` kept of another run.
+def saved_views(other: Any) -> Saved:
+    """What `saved` kept. Raises ValueError for what it has not made."""
+    views = other.get("views") if isinstance(other, dict) else None
+    if isinstance(views, dict) and all(isinstance(each, dict) for each in views.values()):
+        chains = [chain for view in views.values() for chain in view.values()]
+        if all(isinstance(each, list) and len(each) == 3 for each in chains):
+            return views
+    raise ValueError("this is no saved audit")
+
+
+def differences(report: AuditReport, other: Any) -> list[Difference]:
+    """The streams that differ from what `saved` kept of another run, of the views that were
+    audited.
 
     Raises ValueError for what `saved` has not made.
     """
-    here, there = saved(report)["views"], other.get("views")
-    if not isinstance(there, dict):
-        raise ValueError("this is no saved audit: it has no views")
+    here, there = saved(report)["views"], saved_views(other)
     found: list[Difference] = []
-    for view in sorted(here.keys() | there.keys()):
+    for view in sorted(here.keys() | there.keys() if report.whole else here):
         mine, its = here.get(view, {}), there.get(view, {})
         for stream in sorted(mine.keys() | its.keys()):
             if (what := _differs(mine.get(stream), its.get(stream))) is not None:

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from topology.declaration.view import View
@@ -48,7 +49,7 @@ class HandlerReplay:
     """
 
     def __init__(self, view: View, streams: Mapping[str, Sequences]) -> None:
-        self.view = view
+        self.view = replace(view, emitting=view.emitting.anew())
         self.streams = streams
         self._next: dict[str, int | None] = {}
         self._waits: dict[str, dict[int, Event]] = {}

@@ -7,6 +7,8 @@ from typing import Any
 from topology.diagnostics.audit.finding import Violation
 from topology.diagnostics.audit.report_parts import SourceReport, ViewReport
 from topology.diagnostics.explain.bad_news import UNASSIGNED
+from topology.diagnostics.explain.source_totals import SourceTotals
+from topology.diagnostics.explain.tables_text import source_text
 from topology.diagnostics.explain.work_tally import (
     StageTally,
     WorkTally,
@@ -28,8 +30,9 @@ class AuditReport:
     whole: whether all views were audited. too_late: records of events that were late in their own
     time. without_rows: rows that could not be made.
     without_messages: handled events whose messages were left out. work: view → its second stage,
-    a moment later. parallel: what `Topology.parallel` declares, of which nothing is proved. unseen:
-    what could not be looked at, in words.
+    a moment later. parallel: what `Topology.parallel` declares, of which nothing is proved. routes:
+    what stages have routed, and what they have not, a moment later. unseen: what could not be
+    looked at, in words.
     """
 
     topology: str
@@ -46,6 +49,7 @@ class AuditReport:
     without_messages: int = 0
     work: dict[str, tuple[WorkTally, ...]] = field(default_factory=dict)
     parallel: list[StageTally] = field(default_factory=list)
+    routes: list[SourceTotals] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
 
     def add_work(self, name: str, work: tuple[WorkTally, ...]) -> None:
@@ -57,11 +61,12 @@ class AuditReport:
         (view,) = [view for view in self.views if view.name == name]
         view.counted = committed_counts(view.counted, work)
         parked = sum(each.parked for each in work)
-        still = parked + sum(each.arrived for each in work)
+        arrived = sum(each.arrived for each in work)
+        still = arrived + parked + sum(each.status.malformed for each in work)
         view.found.parked += parked
         view.found.processed = max(0, view.found.processed - still)
         view.silent = max(0, view.silent - still)
-        view.arrived = still - parked
+        view.arrived = arrived
 
     @property
     def sound(self) -> bool:
@@ -95,6 +100,7 @@ class AuditReport:
             "unreadable": self.unreadable,
             "not_proved": self.unproved.removeprefix("not proved: "),
             "sources": [asdict(source) for source in self.sources],
+            "routes": [asdict(route) for route in self.routes],
             "views": views,
             "violations": [_told(violation) for violation in self.violations],
             "number": self.number,
@@ -107,7 +113,9 @@ class AuditReport:
         """What is not processed and will not be by itself, as in `3 dead`."""
         counts = [view.counted for view in self.views]
         found = [(sum(getattr(each, name) for each in counts), name) for name in LOST]
-        found.append((sum(source.malformed for source in self.sources), "malformed"))
+        malformed = sum(source.malformed for source in self.sources)
+        found.append((malformed + sum(each.malformed for each in self.routes), "malformed"))
+        found += [(each.read.parked, f"parked in {each.named}") for each in self.routes]
         found.append((self.too_late, "late in their own time"))
         found.append((self.without_rows, "rows that could not be made"))
         found.append((self.without_messages, "handled but for their messages"))
@@ -122,7 +130,8 @@ class AuditReport:
         """What is still to come, as in `2 waiting`."""
         found = [(sum(getattr(view.counted, n) for view in self.views), n) for n in PENDING]
         # A source is as far behind as its messages, a view as what it reads.
-        found.append((sum(source.behind for source in self.sources), "not read yet"))
+        unread = sum(source.behind for source in self.sources)
+        found.append((unread + sum(each.unread for each in self.routes), "not read yet"))
         behind = max((view.behind for view in self.views), default=0)
         found.append((behind, "records that a view is behind"))
         found.append((sum(view.arrived for view in self.views), "arrived and not committed"))
@@ -148,12 +157,13 @@ class AuditReport:
         found = [] if self.contents else ["what handlers made of the events (--contents)"]
         found += [] if self.whole else ["the views that were not asked for"]
         found += ["what is done with the topics of parallel()"] if self.parallel else []
+        found += ["where routes sent what they read"] if self.routes else []
         found += ["what the notes above say"] if self.remarks else []
         found += ["what the read stores hold"]
         return f"not proved: {'; '.join(found)}"
 
     def __str__(self) -> str:
-        lines = [*map(str, self.sources), *map(str, self.views)]
+        lines = [*map(str, self.sources), *map(source_text, self.routes), *map(str, self.views)]
         for name, work in self.work.items():
             lines += work_text(name, work)
         lines += [f"note: {remark}" for remark in self.remarks]

@@ -12,6 +12,7 @@ from topology.diagnostics.audit.finding import Findings, Violation, place_of
 from topology.diagnostics.audit.sequences import Sequences
 from topology.diagnostics.records import last_header
 from topology.engine.output.failure import HEALED, WITHOUT_MESSAGES, WITHOUT_ROW
+from topology.model.counted import counted
 from topology.model.event import Message
 from topology.model.origin_headers import IN_SEQUENCE, REASON
 
@@ -103,15 +104,15 @@ class SideTopics:
         self._add(self.parked, str(report["stream"]), int(str(report["sequence"])))
 
     def commanded(self, record: Message) -> None:
-        """An audit record."""
+        """An audit record. Commands that only say what they would do, do nothing."""
         report = report_of(record)
-        if not report.get("done"):
+        if not report.get("done") or report.get("dry_run"):
             return
-        stream = str(report["stream"])
         if report["name"] == "drop":
+            stream = str(report["stream"])
             self.drops[stream] = self.drops.get(stream, 0) + 1
         elif report["name"] in ("skip", "unpark"):
-            self.skipped.add(stream)
+            self.skipped.add(str(report["stream"]))
 
     def tell(self, stream: str) -> bool:
         """Whether anything is told of a stream."""
@@ -130,6 +131,12 @@ class SideTopics:
     def check(self) -> None:
         """Say what is twice, and, all partitions having claimed their streams, what never came."""
         findings = self.findings
+        if self.drops:
+            dropped = counted(len(self.drops), "stream was", "streams were")
+            findings.remark(
+                f"view {self.view}: {dropped} dropped by command: whether all that came is "
+                "recorded cannot be said"
+            )
         for stream, twice in self._twice.items():
             if stream not in self.drops:
                 copies = self.redriven.get(stream, NOTHING).numbers

@@ -16,7 +16,7 @@ from topology.diagnostics.explain.forecast import NextAction
 from topology.diagnostics.explain.gaps import Ledger, OpenGap, open_gaps
 from topology.diagnostics.explain.missing import Missing, missing
 from topology.diagnostics.explain.remedies import Remedy
-from topology.diagnostics.explain.source_totals import SourceTotals, source_totals
+from topology.diagnostics.explain.source_totals import SourceTotals, route_totals, source_totals
 from topology.diagnostics.explain.stream_context import (
     Arrival,
     PendingRedelivery,
@@ -66,6 +66,7 @@ __all__ = [
     "of_stream",
     "of_waiting",
     "open_gaps",
+    "route_totals",
     "source_text",
     "source_totals",
     "tally",

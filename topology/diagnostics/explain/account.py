@@ -14,7 +14,7 @@ from topology.diagnostics.explain.stream_context import (
 )
 from topology.diagnostics.explain.stream_place import StreamPlace, waits_of
 from topology.diagnostics.explain.stream_status import Situation, StreamStatus
-from topology.diagnostics.explain.went_on_without import Passed, passed
+from topology.diagnostics.explain.went_on_without import Passed, can_be_put_back, passed
 from topology.engine.view_task import ViewTask
 from topology.sequencer.progress import Progress, last_of
 
@@ -101,7 +101,10 @@ def account(task: ViewTask, stream: str, context: StreamContext) -> Account:
     )
     here = sorted({*some, *(a.sequence for a in context.redelivering if a.sequence > last)})
     apart = passed(progress, last, here, context, task.state.ordering)
-    there = sorted({*here, *(a.sequence or 0 for a in apart.ahead)})
+    there = sorted({*here, *(a.sequence or 0 for a in apart.recoverable)})
+    if apart.ahead and not can_be_put_back(apart.ahead[-1]):
+        end = (apart.ahead[-1].sequence or 0) + task.state.ordering.step
+        there += [end] if end > max(there, default=last) else []
     gaps, ranges = missing(task.state.ordering, last, there, can_go_on=goes_on)
     asked = sorted(task.late_events.streams.get(stream, ()))
     status = StreamStatus(

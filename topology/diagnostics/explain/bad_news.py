@@ -15,11 +15,13 @@ PLACES = {
 }
 """Counts that are not to be passed over in silence, and what is said of them."""
 HALTED, UNASSIGNED, MALFORMED, STILL = "halted", "unassigned", "malformed", "still"
+LOST = "lost"
+"""What retention deleted before the workers of a view had done it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is not well. place: a count of `Counts`, or HALTED, UNASSIGNED, MALFORMED, STILL."""
+    """What is not well. place: a count of `Counts`, or one of the words above."""
 
     whose: str
     place: str

@@ -118,7 +118,7 @@ def _cause(status: StreamStatus, context: StreamContext) -> str | None:
                 f"{progress.retry.attempts}{of}{failed}"
             )
         case "waiting":
-            if status.blocked and status.opened_by:
+            if status.opened_by:
                 return (
                     f"no event of kind {status.opened_by} has come, and {_waiting(status)} for it"
                 )

@@ -9,6 +9,7 @@ from topology.diagnostics.explain.formatting import spelled
 from topology.diagnostics.explain.stream_context import PendingRedelivery, StreamContext
 from topology.diagnostics.explain.stream_status import StreamStatus
 from topology.diagnostics.explain.times import lasting
+from topology.diagnostics.explain.went_on_without import can_be_put_back
 from topology.model.counted import counted
 from topology.sequencer.progress import Progress
 
@@ -32,12 +33,14 @@ def forecast(status: StreamStatus, context: StreamContext) -> list[NextAction]:
     if status.situation == "parked":
         found.append(NextAction("nothing of the stream until it is redriven or unparked"))
         return found
-    if status.passed.ahead:
-        first = status.passed.ahead[0].sequence
+    # What has no body is missing: where something waits behind it, a timer may give it up.
+    if ahead := status.passed.ahead if status.situation == "dead" else status.passed.recoverable:
+        back = "is redriven or comes another time"
         found.append(
             NextAction(
-                f"the stream does not pass sequence {first} by itself: it lies in "
-                f"{task.view.dead_topic}, until it is redriven or comes another time"
+                f"the stream does not pass sequence {ahead[0].sequence} by itself: it lies in "
+                f"{task.view.dead_topic}, until it "
+                + (back if can_be_put_back(ahead[0]) else "is sent again")
             )
         )
     if status.asked:

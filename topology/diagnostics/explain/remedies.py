@@ -39,16 +39,16 @@ def remedies(status: StreamStatus, context: StreamContext) -> list[Remedy]:
                 what=f"goes on without sequence {status.head}, which goes to {view.dead_topic}",
             ),
         ]
-    if status.passed.ahead:
+    if back := status.passed.recoverable:
         words = ["redrive-dead", "--view", view.name, "--stream", status.stream]
-        dead = counted(len(status.passed.ahead), "event")
+        dead = counted(len(back), "event")
         found.append(
             Remedy(
                 f"{context.command} {quoted(words)}",
                 f"puts {dead} from {view.dead_topic} back in place",
             )
         )
-    elif status.situation == "waiting" and task.state.ordering.counts and status.blocked:
+    elif status.situation in ("waiting", "dead") and task.state.ordering.counts and status.blocked:
         gap = status.missing
         assert gap is not None
         if context.may_come:

@@ -1,9 +1,10 @@
 """What each source brought, and whether what was re-keyed is what was read."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from topology.diagnostics.explain.bad_news import MALFORMED, PLACES, STILL, Trouble
-from topology.engine.intake import IntakeCounts
+from topology.diagnostics.explain.bad_news import MALFORMED, PLACES, STILL, UNASSIGNED, Trouble
+from topology.engine.intake import IntakeCounts, sum_of
 from topology.model.counted import counted
 from topology.model.printable import printable
 
@@ -24,7 +25,7 @@ class SourceTotals:
     topics → (the offset that is re-keyed next, its end); nothing where none has to be. still:
     partitions of its topics in which nothing moves, though a worker has them and there is something
     to re-key, or to route. held: where in these, or in the views' input, an open transaction hides
-    what there is, in words.
+    what there is, in words. unassigned: partitions of what a stage routes that no worker has.
     """
 
     source: str
@@ -38,6 +39,7 @@ class SourceTotals:
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
     still: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
+    unassigned: tuple[str, ...] = ()
 
     @property
     def named(self) -> str:
@@ -56,8 +58,8 @@ class SourceTotals:
         return taken + (1 - taken) * self.read.recent_share
 
     def troubles(self, share: float = SHARE) -> list[Trouble]:
-        """What is said of partitions that are held or stand still, of parked messages, and of
-        malformed ones if their share is this large."""
+        """What is said of partitions that are held, stand still or have no worker, of parked
+        messages, and of malformed ones if their share is this large."""
         found = [
             Trouble(self.named, STILL, f"{each}: nothing behind that is read until it ends")
             for each in self.held
@@ -68,6 +70,9 @@ class SourceTotals:
                 "says why"
             )
             found.append(Trouble(self.named, STILL, what))
+        if self.unassigned:
+            which = ", ".join(self.unassigned)
+            found.append(Trouble(self.named, UNASSIGNED, f"no worker has {which}"))
         if self.read.parked:
             what = f"{counted(self.read.parked, 'message')} {PLACES['parked']}"
             found.append(Trouble(self.named, "parked", what))
@@ -95,3 +100,12 @@ def source_totals(
             f"and {unread} at most are unread"
         )
     return SourceTotals(source, taken, read, unkeyed, unread, wrong)
+
+
+def route_totals(
+    route: str, routed: Iterable[IntakeCounts], unread: int, unassigned: Iterable[str] = ()
+) -> SourceTotals:
+    """What a stage has routed. routed: of its topics' partitions."""
+    return SourceTotals(
+        route, None, sum_of(routed), 0, unread, None, routed=True, unassigned=tuple(unassigned)
+    )

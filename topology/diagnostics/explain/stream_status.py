@@ -57,7 +57,8 @@ class StreamStatus:
         gap = self.missing
         if gap is None or (self.head is not None and gap.first > self.head):
             return False
-        return not self.passed.ahead or gap.first < (self.passed.ahead[0].sequence or 0)
+        ahead = self.passed.recoverable
+        return not ahead or gap.first < (ahead[0].sequence or 0)
 
     @property
     def opened_by(self) -> str:
@@ -75,7 +76,7 @@ class StreamStatus:
     @property
     def dead_first(self) -> bool:
         """Whether the very next lies in the dead topic, as far as that is known."""
-        ahead = self.passed.ahead
+        ahead = self.passed.recoverable
         if not ahead:
             return False
         first = ahead[0].sequence or 0

@@ -80,11 +80,13 @@ class ViewTally:
         if self.wrong:
             return f"view {self.view} does NOT add up: {'; '.join(self.wrong)}"
         came = _between(self.came_low, self.came_high)
-        placed = counts.accounted - counts.redriven + self.arrived
+        malformed = sum(each.status.malformed for each in self.work)
+        placed = counts.accounted - counts.redriven + self.arrived + malformed
         places = f"{came} came, {placed} in its places"
         if self.arrived:
             places += f", of them {self.arrived} arrived and not committed"
         bad = [f"{number} {n}" for n in PLACES if (number := getattr(counts, n))]
+        bad += [f"{malformed} malformed"] if malformed else []
         named = f"; but {', '.join(bad)}" if bad else ""
         return f"view {self.view} adds up: {places}{named}"
 

@@ -5,6 +5,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from topology.diagnostics.explain.stream_context import SetAside, StreamContext
+from topology.engine.redelivery.records import AT_WORKERS, GONE
 from topology.sequencer.progress import Progress, may_be_skipped
 from topology.sequencer.sequencer import Ordering
 
@@ -32,6 +33,12 @@ class Passed:
     late: tuple[int, ...] = ()
     skipped: Ranges = ()
 
+    @property
+    def recoverable(self) -> tuple[SetAside, ...]:
+        """Those ahead that can be put back. Of the others nobody has the bodies: they are missing
+        again."""
+        return tuple(filter(can_be_put_back, self.ahead))
+
     def __bool__(self) -> bool:
         """Whether the stream went on without something."""
         return bool(self.lost or self.failed or self.late or self.skipped)
@@ -57,6 +64,9 @@ def passed(
         sequence = each.sequence or 0
         if each.again or sequence in there:
             back.append(each)
+        elif each.reason.endswith(AT_WORKERS):
+            # The first stage has passed it, even where it has forgotten its stream since.
+            lost.append(each)
         elif last < sequence <= last + reach and not by_hand(each):
             ahead.append(each)
         elif sequence > last or may_be_skipped(progress, sequence):
@@ -100,6 +110,11 @@ def _since_it_began(skipped: Ranges, late: Container[int | None], ordering: Orde
 def by_hand(dead: SetAside) -> bool:
     """Whether a command sent an event to the dead topic."""
     return _BY_HAND.search(dead.reason) is not None
+
+
+def can_be_put_back(dead: SetAside) -> bool:
+    """Whether its stream would get an event of the dead topic again."""
+    return dead.reason != GONE and not dead.reason.endswith(AT_WORKERS)
 
 
 def _but(ranges: Ranges, told: Iterable[int | None], step: int) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from topology.diagnostics.explain.bad_news import HALTED, STILL, UNASSIGNED, Trouble, troubles
+from topology.diagnostics.explain.bad_news import (
+    HALTED,
+    LOST,
+    MALFORMED,
+    STILL,
+    UNASSIGNED,
+    Trouble,
+    troubles,
+)
 from topology.diagnostics.explain.times import since
 from topology.engine.state.work_status import WorkStatus
 from topology.model.counted import counted
@@ -102,14 +110,14 @@ class StageTally:
 
 def committed_counts(counts: Counts, work: Sequence[WorkTally]) -> Counts:
     """A view's counts: what its first stage takes for processed may not be committed."""
-    names = ("failed", "dead", "unrouted", "written")
-    failed, dead, unrouted, written = (
+    names = ("failed", "dead", "unrouted", "malformed", "written")
+    failed, dead, unrouted, malformed, written = (
         sum(getattr(each.status, name) or 0 for each in work) for name in names
     )
     parked, arrived = sum(each.parked for each in work), sum(each.arrived for each in work)
     return replace(
         counts,
-        processed=max(0, counts.processed - arrived - parked - failed - dead),
+        processed=max(0, counts.processed - arrived - parked - failed - dead - malformed),
         parked=counts.parked + parked,
         failed=counts.failed + failed,
         dead=counts.dead + dead,
@@ -136,10 +144,14 @@ def work_troubles(view: str, work: Sequence[WorkTally]) -> list[Trouble]:
                 "that does not end; if it may take so long, declare time_limit"
             )
             found.append(Trouble(whose, STILL, told))
+        if malformed := each.status.malformed:
+            what = counted(malformed, "message is", "messages are")
+            told = f"{what} in the malformed topic, from partition {each.number}"
+            found.append(Trouble(whose, MALFORMED, told))
         if lost := each.status.counts.get("lost"):
             what = counted(lost, "offset was", "offsets were")
             told = f"{what} deleted by retention before they were done, in partition {each.number}"
-            found.append(Trouble(whose, "lost", told))
+            found.append(Trouble(whose, LOST, told))
     if nobody := [str(each.number) for each in work if each.owner is None]:
         which = ", ".join(nobody)
         found.append(Trouble(whose, UNASSIGNED, f"no worker has partitions {which}"))

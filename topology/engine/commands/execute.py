@@ -35,6 +35,7 @@ from topology.engine.state.lane_names import ids_of
 from topology.engine.view_task import ViewTask
 from topology.model.event import Message
 from topology.model.printable import printable
+from topology.sequencer.progress import Progress
 
 __all__ = [
     "Command",
@@ -94,7 +95,7 @@ def _done(
         raise CommandRefused(f"there is no command {printable(repr(name))}; there are {known}")
     if not command.stream and do not in (halt, resume):
         raise CommandRefused(f"{name} needs a stream")
-    if do in (redrive, unpark) and task.view.work is not None:
+    if do in (redrive, unpark) and task.view.work is not None and not _held(task, command.stream):
         return release_in_order(task, command, unit)
     if not command.dry_run:
         task.state.save(unit)
@@ -104,6 +105,12 @@ def _done(
     if do in (skip, unpark, drop):
         return do(task, command, unit)
     raise CommandRefused(f"{name} has no dry run; skip, redrive, unpark and drop have")
+
+
+def _held(task: ViewTask, stream: str | None) -> bool:
+    """Whether the stage that orders has a stream parked, not one behind it."""
+    progress = task.state.progress(stream or "")
+    return isinstance(progress, Progress) and progress.held
 
 
 def _note(task: ViewTask, command: Command, result: CommandResult, unit: CommitUnit) -> None:

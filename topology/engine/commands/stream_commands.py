@@ -156,13 +156,10 @@ def _unpark_without_head(task: ViewTask, command: Command, unit: CommitUnit) -> 
 
 
 def release_in_order(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
-    """Redrive or unpark a stream of a view with workers: of the stage that has it parked.
-
-    Where that is the second, the command takes its place among the stream's events.
+    """Redrive or unpark a stream of a view with workers that its first stage does not have parked:
+    the command takes its place among the stream's events.
     """
-    stream, progress = _stream(task, command)
-    if isinstance(progress, Progress) and progress.held:
-        return (redrive if command.name == "redrive" else unpark)(task, command, unit)
+    stream, _ = _stream(task, command)
     where, view = _of(task, stream), task.view
     if command.dry_run:
         raise CommandRefused(f"{where}: {command.name} has no dry run in a view with workers")

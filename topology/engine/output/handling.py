@@ -374,8 +374,8 @@ class Handling:
 
     def _end_state(self, event: Event) -> None:
         """An event that failed closes its stream all the same: what begins again has no state."""
-        closing, stream = self.view.closing, event.stream
-        if closing is None or event.kind not in closing.kinds:
+        stream = event.stream
+        if not self.view.closed_by(event):
             return
         if self.stateful:
             self.states[stream] = b"{}"

@@ -92,14 +92,16 @@ class DeadEventSearch:
     """What there is of a view in the dead topic. chosen: those to put back, by stream and sequence.
 
     others: dead events that were not chosen. before: those that were put back before. passed: those
-    of a view with workers that its streams have passed: no worker would get them. foreign:
-    records that are no dead events of any view.
+    of a view with workers that its streams have passed: no worker would get them. gone: those that
+    cannot be put back, as nobody has their bodies. foreign: records that are no dead events of any
+    view.
     """
 
     chosen: list[DeadEvent] = field(default_factory=list)
     others: int = 0
     before: int = 0
     passed: int = 0
+    gone: int = 0
     foreign: int = 0
 
     @property
@@ -138,8 +140,10 @@ def find_dead(
     for dead in mine:
         if dead.at in done:
             found.before += 1
-        elif dead.stream not in meant or not choice.takes(dead) or dead.reason == GONE:
+        elif dead.stream not in meant or not choice.takes(dead):
             found.others += 1
+        elif dead.reason == GONE:
+            found.gone += 1
         elif view.work is not None and _is_passed(dead, stands):
             found.passed += 1
         else:

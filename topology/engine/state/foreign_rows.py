@@ -41,6 +41,8 @@ _KEYS: dict[bytes, int] = {
     b"b": 11,
     b"r": 11,
     b"d": 10,
+    b"e": 2,
+    b"g": 2,
     b"m": 9,
     b"x": 9,
     b"k": 17,
@@ -75,13 +77,17 @@ def foreign(key: bytes | None, value: bytes | None) -> str:
             return "" if len(key) == 17 else "no row has such a key"
         if known == b"s":
             return _cell(key, value)
-        end = None if known in b"pd" else -9
+        end = None if known in b"pdeg" else -9
         stream = key[9 if known == b"d" else 1 : end].decode()
         if "\0" in stream or (end and key[end]):
             return "no row has such a key"
         if known == b"p":
             if value is not None and not (value.isdigit() and len(value) < 19):
                 _progress(value)
+        elif known == b"e":
+            _whole(int(value or b"1"), 1)
+        elif known == b"g":
+            _torn(value or b"1")
         elif value is not None and known != b"d":
             _message(value)
     except _UNREADABLE as error:

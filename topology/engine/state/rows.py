@@ -12,6 +12,8 @@
 | `l` | how late events came, as JSON; see `lateness.py` |
 | `k` + offset + time (8 bytes each, big-endian, ns) | an intent of a compensation, as JSON |
 | `s` + stream + NUL + key | a cell of the stream's state; see `cells.py` |
+| `e` + stream | of a view with workers: how often the stream was dropped |
+| `g` + stream | of a view with workers: some of what is parked was let go, and more is to be |
 | `u` | at least once: that a unit's cells are written, but maybe not all of its rows |
 | `h` | of a view with workers: what is done, also ahead of what is not; see `encode_holes` |
 | `w` | of a view with workers: how its ordering manager stands; see `work_status.py` |
@@ -40,6 +42,8 @@ from topology.sequencer.progress import SKIPPED_KEPT, PendingRetry, Progress
 COUNTS, HOLES, LATENESS, POSITIONS, WORK, TORN = b"c", b"h", b"l", b"o", b"w", b"u"
 BUFFERS = (b"b", b"c")
 """The key range of all waiting events."""
+EPOCHS = (b"e", b"f")
+"""The key range of epochs of workers' streams."""
 LATE = (b"r", b"s")
 """The key range of late events whose streams are to be rebuilt."""
 
@@ -109,6 +113,16 @@ def intent_offset(key: bytes) -> int:
     """The offset of the event that an intent's key is of."""
     found: int = _SEQUENCE.unpack(key[1:9])[0]
     return found
+
+
+def epoch_key(stream: str) -> bytes:
+    """Return the key of how often the workers' stream was dropped."""
+    return b"e" + stream.encode()
+
+
+def going_key(stream: str) -> bytes:
+    """Return the key of a parked stream of which some was let go, and more is to be."""
+    return b"g" + stream.encode()
 
 
 def note_key(offset: int) -> bytes:

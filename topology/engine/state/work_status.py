@@ -15,6 +15,7 @@ class WorkStatus:
         failed: events that the error policy passed over.
         dead: events that went to the dead topic from there.
         unrouted: messages that no rule gave a destination.
+        malformed: messages that are no events.
         written: outputs; None where an earlier version, which did not count them, has run.
         when: of this report (ms).
         running: events that are with a worker.
@@ -30,6 +31,7 @@ class WorkStatus:
     failed: int = 0
     dead: int = 0
     unrouted: int = 0
+    malformed: int = 0
     written: int | None = 0
     when: int = 0
     running: int = 0
@@ -51,8 +53,8 @@ def decode_work_status(row: bytes | None) -> WorkStatus:
     found = {"written": None, **orjson.loads(row)}
     status = WorkStatus(**{name: found[name] for name in found if name in _NAMES})
     numbers = (
-        status.orders, status.failed, status.dead, status.unrouted, status.when, status.running,
-        status.staged, status.waiting, status.written or 0, *status.counts.values(),
+        status.orders, status.failed, status.dead, status.unrouted, status.malformed, status.when,
+        status.running, status.staged, status.waiting, status.written or 0, *status.counts.values(),
     )  # fmt: skip
     if not all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
         raise ValueError("it is no status of workers")

@@ -76,6 +76,6 @@ def reason_of(error: Exception, servers: Any) -> str:
         return f"the broker has no answer yet: {described(error)}; try again"
     if isinstance(error, KafkaError):
         return f"the broker refuses it: {described(error)}; check the app's login and its rights"
-    if isinstance(error, OSError) or not error.args:
+    if isinstance(error, OSError | UnicodeError) or not error.args:
         return described(error)
     return str(error.args[0])

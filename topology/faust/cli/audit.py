@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from faust.cli import option
 
-from topology.diagnostics.audit import differences, saved
+from topology.diagnostics.audit import differences, saved, saved_views
 from topology.faust.cli.answering import AnsweringCommand
 from topology.faust.cli.options import DURATION, JSON
 from topology.faust.inspection.auditing import PATIENCE
@@ -50,7 +50,7 @@ def register(app: Any) -> None:
 
         The exit status is 1 for a violation, for bad news of a view, and for a difference.
         """
-        other = orjson.loads(Path(compare).read_bytes()) if compare else None
+        other = _read(compare) if compare else None
         report = await audited(self.app, **options)
         found = [] if other is None else differences(report, other)
         if save:
@@ -62,6 +62,16 @@ def register(app: Any) -> None:
             ]
             lines += _differences([str(each) for each in found], compare)
         self.answer("\n".join(lines), facts, bad=bool(found) or not report.clean)
+
+
+def _read(compare: str) -> Any:
+    """What another run has saved. Raises ValueError, OSError."""
+    try:
+        found = orjson.loads(Path(compare).read_bytes())
+        saved_views(found)
+    except ValueError as error:
+        raise ValueError(f"{compare}: {error}") from None
+    return found
 
 
 def _differences(found: list[str], compare: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from faust.cli import argument, option
 from topology.diagnostics.explain import account_text, gaps_text, tally_text
 from topology.diagnostics.explain.bad_news import (
     HALTED,
+    LOST,
     MALFORMED,
     PLACES,
     STILL,
@@ -50,7 +51,7 @@ from topology.faust.inspection.parked_streams import LIMIT as PARKED
 from topology.faust.inspection.suggested_timeouts import LIMIT as MESSAGES
 
 _ALLOW = option(
-    "--allow", multiple=True, type=Choice([*PLACES, HALTED, UNASSIGNED, MALFORMED, STILL]),
+    "--allow", multiple=True, type=Choice([*PLACES, HALTED, UNASSIGNED, MALFORMED, STILL, LOST]),
     help="Bad news that is known of and passed over; may be repeated.",
 )  # fmt: skip
 _SHARE = option(
@@ -108,7 +109,7 @@ def register(app: Any) -> None:
         found = await found_views(self.app)
         bad = not found.adds_up or _bad(found.troubles(malformed), allow)
         text = tally_text(found.sources, found.views, malformed, found.parallel)
-        self.answer(text, found.as_dict(), bad=bad)
+        self.answer(text, found.as_dict(malformed), bad=bad)
 
     @app.command(  # type: ignore[untyped-decorator]
         ONLY_VIEW, STREAM, OLDER_THAN, REASON, GROUP,

@@ -21,6 +21,7 @@ from topology.faust.inspection.audit_snapshot import CannotAudit, SnapshotTaker
 from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState, TopicMissing
 from topology.faust.inspection.named import named
+from topology.faust.inspection.tallies import totals_of
 from topology.faust.inspection.ticker import Ticker
 from topology.faust.inspection.work import stages_alone, work_tallies
 from topology.faust.kafka.clients import (
@@ -98,7 +99,9 @@ async def audit(
             report = made.report(contents=contents)
         ticker.end()
         workers = [view for view in made.views if view.work is not None]
-        if workers or (not views and any(not each.arrivals for each in engine.topology.stages)):
+        routes = engine.topology.routes.values() if not views else ()
+        alone = not views and any(not each.arrivals for each in engine.topology.stages)
+        if workers or routes or alone:
             try:
                 async with DurableState(app) as durable:
                     group = await consumer_group(app)
@@ -106,9 +109,11 @@ async def audit(
                         report.add_work(view.name, await work_tallies(durable, group, view))
                     if not views:
                         report.parallel = await stages_alone(durable, group)
+                    report.routes = [await totals_of(durable, group, each) for each in routes]
             except TopicMissing as missing:
                 # Of something that was just declared, say, whose workers have not begun.
-                report.unseen.append(f"workers not looked at, as {missing}")
+                what = "workers and routes" if routes else "workers"
+                report.unseen.append(f"{what} not looked at, as {missing}")
         if report.violations:
             report.violations[0] = await _located(consumer, engine.topology, report, snapshot)
         return report

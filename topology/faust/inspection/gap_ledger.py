@@ -6,15 +6,16 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from topology.diagnostics.explain import Ledger, WaitingStreams, of_waiting, open_gaps
-from topology.diagnostics.explain.bad_news import troubles
+from topology.diagnostics.explain.bad_news import UNASSIGNED, troubles
 from topology.diagnostics.explain.side_records import dead_of
 from topology.diagnostics.explain.waiting_streams import knows_by_sequences
-from topology.diagnostics.explain.went_on_without import by_hand
+from topology.diagnostics.explain.went_on_without import by_hand, can_be_put_back
 from topology.diagnostics.explain.work_tally import committed_counts, work_troubles
 from topology.engine.view_task import ViewTask
 from topology.faust.inspection.consumer_group import consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.named import views_of
+from topology.faust.inspection.tallies import totals_of
 from topology.faust.inspection.work import stages_alone, work_tallies
 from topology.model.counts import Counts
 from topology.model.event import Message
@@ -81,6 +82,9 @@ async def gaps(app: Any, *, view: str = "", limit: int = LIMIT, scan: int | None
         if not view:
             alone = await stages_alone(durable, group, count=False)
             ledger.troubles += [trouble for stage in alone for trouble in stage.troubles]
+            for route in durable.topology.routes.values():
+                told = (await totals_of(durable, group, route)).troubles()
+                ledger.troubles += [each for each in told if each.place in ("parked", UNASSIGNED)]
         for declared in sources:
             ledger.unread += await durable.unkeyed(declared)
         return ledger
@@ -97,12 +101,13 @@ async def _unread(durable: DurableState, source: TopicPartition, task: ViewTask)
 
 
 async def _dead(durable: DurableState, unseen: list[str]) -> dict[str, dict[str, set[int]]]:
-    """View → stream → sequences in the dead topic; what a command sent there is not waited for."""
+    """View → stream → sequences in the dead topic; what a command sent there is not waited for, and
+    what cannot be put back is missing."""
     found: defaultdict[str, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
 
     def note(record: Message) -> bool:
         for view, stream, each in dead_of(record):
-            if not by_hand(each):
+            if can_be_put_back(each) and not by_hand(each):
                 found[view][stream].add(each.sequence or 0)
         return False
 

@@ -17,13 +17,14 @@ from topology.diagnostics.explain import (
     PartitionTally,
     SourceTotals,
     ViewTally,
+    route_totals,
     source_totals,
     tally,
 )
 from topology.diagnostics.explain.bad_news import Trouble
 from topology.diagnostics.explain.source_totals import SHARE
 from topology.diagnostics.explain.work_tally import StageTally, WorkTally
-from topology.engine.intake import IntakeCounts
+from topology.engine.intake import sum_of
 from topology.faust.inspection.consumer_group import ConsumerGroup, consumer_group
 from topology.faust.inspection.durable import DurableState
 from topology.faust.inspection.partition_tally import PAUSE, TRIES, partition_tally
@@ -72,15 +73,19 @@ class ViewCounts:
         of_views = [trouble for view in self.views for trouble in view.troubles]
         return [*of_sources, *of_views, *(t for stage in self.parallel for t in stage.troubles)]
 
-    def as_dict(self) -> dict[str, Any]:
-        """The same for JSON, with the verdicts."""
+    def as_dict(self, share: float = SHARE) -> dict[str, Any]:
+        """The same for JSON, with the verdicts.
+
+        Args:
+            share: as in `troubles`.
+        """
         views = [
             {**asdict(view), "adds_up": view.adds_up, "verdict": view.verdict}
             for view in self.views
         ]
         return {
             "adds_up": self.adds_up,
-            "troubles": [asdict(trouble) for trouble in self.troubles()],
+            "troubles": [asdict(trouble) for trouble in self.troubles(share)],
             "sources": [{**asdict(each), "share": each.share} for each in self.sources],
             "views": views,
             "parallel": [asdict(each) for each in self.parallel],
@@ -108,7 +113,7 @@ async def views(app: Any) -> ViewCounts:
         ]
         await durable.find_held(declared)
         sources = [
-            await _route_totals(durable, each)
+            await totals_of(durable, group, each)
             if isinstance(each, Route)
             else await _source_totals(durable, each, exactly)
             for each in declared
@@ -230,9 +235,8 @@ async def _source_totals(durable: DurableState, source: Source, exactly: bool) -
         read = await durable.committed(ordered)
         unkeyed, keyed, positions = 0, None, dict[str, tuple[int, int]]()
         if not source.keyed:
-            keyed = _sum(
-                [c.taken for c in (await durable.committed(await durable.inputs(source))).values()]
-            )
+            inputs = await durable.committed(await durable.inputs(source))
+            keyed = sum_of(each.taken for each in inputs.values())
             positions = await durable.positions(source)
             unkeyed = sum(end - at for at, end in positions.values())
         spans = await durable.span(ordered)
@@ -240,7 +244,7 @@ async def _source_totals(durable: DurableState, source: Source, exactly: bool) -
             max(0, span.written - (read[tp].offset if tp in read else span.first))
             for tp, span in spans.items()
         )
-        done = _sum([committed.taken for committed in read.values()])
+        done = sum_of(committed.taken for committed in read.values())
         found = source_totals(source.name, keyed, done, unkeyed, unread, exactly_once=exactly)
         if found.wrong is None or not left:
             sample = await _sample(durable, source) if found.malformed else None
@@ -249,10 +253,15 @@ async def _source_totals(durable: DurableState, source: Source, exactly: bool) -
     raise AssertionError("unreachable")
 
 
-async def _route_totals(durable: DurableState, route: Route) -> SourceTotals:
-    done = _sum([c.taken for c in (await durable.committed(await durable.inputs(route))).values()])
-    left = await durable.backlog(route)
-    found = SourceTotals(route.name, None, done, 0, left, None, routed=True)
+async def totals_of(durable: DurableState, group: ConsumerGroup, route: Route) -> SourceTotals:
+    """What a stage has routed, and what of it is parked or malformed. Raises TopicMissing."""
+    inputs = await durable.inputs(route)
+    found = route_totals(
+        route.name,
+        [each.taken for each in (await durable.committed(inputs)).values()],
+        await durable.backlog(route),
+        [f"{at.topic}/{at.partition}" for at in inputs if at not in group.owners],
+    )
     return replace(found, sample=await _sample(durable, route)) if found.malformed else found
 
 
@@ -268,16 +277,3 @@ async def _sample(durable: DurableState, source: Source | Route) -> str | None:
     message, reason = original(tail.records[-1]), dict(tail.records[-1].headers).get(REASON) or b""
     place = f"{message.topic}/{message.partition} offset {message.offset}"
     return f"{place}: {reason.decode('utf-8', 'replace')}"
-
-
-def _sum(parts: list[IntakeCounts]) -> IntakeCounts:
-    return IntakeCounts(
-        sum(part.read for part in parts),
-        sum(part.malformed for part in parts),
-        sum(part.unknown for part in parts),
-        held=sum(part.held for part in parts),
-        passed=sum(part.passed for part in parts),
-        parked=sum(part.parked for part in parts),
-        recent=sum(part.recent for part in parts),
-        recent_malformed=sum(part.recent_malformed for part in parts),
-    )

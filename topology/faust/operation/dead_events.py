@@ -61,6 +61,7 @@ class Redriven:
             "others": found.others,
             "before": found.before,
             "passed": found.passed,
+            "gone": found.gone,
             "foreign": found.foreign,
         }
 
@@ -90,6 +91,11 @@ class Redriven:
                 found.passed,
                 "stays: its stream has passed it, and no worker would get it again",
                 "stay: their streams have passed them, and no worker would get them again",
+            ),
+            (
+                found.gone,
+                "stays: nobody has its body; send it again",
+                "stay: nobody has their bodies; send them again",
             ),
             (
                 found.foreign,

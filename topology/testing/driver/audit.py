@@ -5,7 +5,9 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from topology.diagnostics.audit import Audit, AuditReport, AuditSnapshot, ContentsCheck
+from topology.diagnostics.explain import route_totals
 from topology.engine.intake import IntakeCounts
+from topology.engine.route_task import RouteTask
 from topology.engine.state.positions import decode_positions, encode_positions
 from topology.engine.state.rows import POSITIONS
 from topology.engine.stream_task import RekeyTask, StreamTask
@@ -21,13 +23,19 @@ def audit(
     tasks: Mapping[str, StreamTask],
     rekeyed: Mapping[str, RekeyTask],
     missed: Mapping[str, Sequence[Record]],
+    routed: Mapping[str, RouteTask],
     *,
     contents: bool = False,
 ) -> AuditReport:
-    """tasks: source → its task. rekeyed: source topic → its task. missed: of halted views.
-    contents: whether to run handlers again, and compare what they say."""
+    """tasks: source → its task. rekeyed: source topic → its task. missed: of halted views. routed:
+    topic → its task. contents: whether to run handlers again, and compare what they say."""
     made = audit_of(kept, committed(kept, tasks, rekeyed), missed)
-    return contents_of(made, kept) if contents else made.report()
+    report = contents_of(made, kept) if contents else made.report()
+    report.routes = [
+        route_totals(route.name, [routed[topic].intake for topic in route.topics], 0)
+        for route in kept.topology.routes.values()
+    ]
+    return report
 
 
 def contents_of(made: Audit, kept: DriverStorage) -> AuditReport:

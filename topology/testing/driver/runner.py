@@ -96,7 +96,11 @@ class InProcessRunner:
                 self.topology, source, 0, self.storage.stores, now=self.now, **known
             )
             for view, task in made[name].views.items():
-                task.view = replace(task.view, handler=watching(task.view, self.changed.append))
+                task.view = task.state.view = replace(
+                    task.view,
+                    handler=watching(task.view, self.changed.append),
+                    emitting=task.view.emitting.anew(),
+                )
                 if missed := self.missed[view]:
                     task.state.position = missed[0].offset
         return made

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -353,7 +354,7 @@ class TopologyTestDriver:
         Args:
             view: the view's name.
         """
-        return self._runner.view(view).state.counts
+        return replace(self._runner.view(view).state.counts)
 
     def halted(self, view: str) -> str | None:
         """Return why a view is halted, None if it is not.
@@ -398,6 +399,7 @@ class TopologyTestDriver:
             self._runner.tasks,
             self._runner.rekeyed,
             self._runner.missed,
+            self._runner.routed,
             contents=contents,
         )
 

@@ -63,7 +63,7 @@ def fold(view: View, messages: Iterable[Message]) -> Expected:
     """The fold of a stream's messages, which are in sequence and of which none is malformed."""
     result, cells = Expected(), MemoryCells()
     failing = _Failing(view.error)
-    view = replace(view, error=failing)
+    view = replace(view, error=failing, emitting=view.emitting.anew())
     for message in messages:
         found = view.of.inspect(message)
         assert found is not None

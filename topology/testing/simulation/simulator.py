@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 from topology.declaration.topology import Topology
 from topology.engine.state.short_waits import WaitLimits
+from topology.model.printable import printable
 from topology.testing.simulation.audit import Audit
 from topology.testing.simulation.fake_log import FakeLog
 from topology.testing.simulation.halting import HaltingSchedule, ObeyingRunner
@@ -17,6 +18,7 @@ from topology.testing.simulation.messages import Arrivals, Delivery, Messages, w
 from topology.testing.simulation.redriving import RedrivingSchedule
 from topology.testing.simulation.runner import PartitionRunner
 from topology.testing.simulation.schedule import Schedule
+from topology.testing.simulation.supported import check_simulated
 from topology.testing.simulation.world import Guarantee, World
 
 START = 1_000_000_000_000
@@ -127,6 +129,11 @@ class Simulator:
         redrives: whether operators put dead events back; exactly once only, and of messages that
             come once.
         short_waits: whether events may wait in memory only, in two of three schedules.
+
+    Raises:
+        TypeError: `topology` is no Topology.
+        ValueError: it has something that is not simulated, or an option is wrong.
+        KeyError: a message is for a topic that is no source's.
     """
 
     def __init__(
@@ -147,6 +154,15 @@ class Simulator:
         redrives: bool = False,
         short_waits: bool = True,
     ) -> None:
+        if not isinstance(topology, Topology):
+            raise TypeError(f"Simulator({printable(repr(topology))}): give a Topology")
+        check_simulated(topology)
+        if guarantee not in get_args(Guarantee):
+            known = " or ".join(map(repr, get_args(Guarantee)))
+            raise ValueError(f"Simulator(guarantee={guarantee!r}): give {known}")
+        for name, number in {"workers": workers, "partitions": partitions, "batch": batch}.items():
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise ValueError(f"Simulator({name}={number!r}): give a number from 1 on")
         self.topology = topology
         self.guarantee: Guarantee = guarantee
         self.workers = workers

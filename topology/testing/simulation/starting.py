@@ -91,6 +91,7 @@ class Starting(Commits):
             limits=world.limits, atomic=world.guarantee == "exactly_once",
         )  # fmt: skip
         for view in task.views.values():
+            view.view = replace(view.view, emitting=view.view.emitting.anew())
             if world.memory is not None:
                 view.state.ordering = replace(view.state.ordering, portion=world.memory + 1)
             if world.drain is not None:

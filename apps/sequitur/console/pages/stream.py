@@ -11,6 +11,7 @@ from sequitur.console.site import Site, stream_link, view_link
 from sequitur.console.strip import Segment, strip
 from topology.diagnostics.explain import Account, account_facts, account_line
 from topology.diagnostics.explain.times import at
+from topology.diagnostics.explain.went_on_without import can_be_put_back
 from topology.faust.inspection import explain
 from topology.model.printable import printable
 
@@ -97,7 +98,7 @@ def actions(account: Account) -> Iterator[Action]:
     elif account.helps("skip"):
         gap = place.missing[0]
         yield operations.skip(view, stream, gap.last, force=gap.count != 1)
-    if account.passed.ahead or account.passed.lost:
+    if any(map(can_be_put_back, (*account.passed.ahead, *account.passed.lost))):
         yield operations.redrive_the_dead(view, stream=stream)
     if place.last is not None or place.waits:
         yield operations.drop(view, stream)

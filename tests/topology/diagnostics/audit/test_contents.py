@@ -105,6 +105,19 @@ def test_a_changed_value_is_found() -> None:
         planted.outputs[at] = record
 
 
+@pytest.mark.parametrize(
+    ("said", "recorded", "number"),
+    [(1, True, 1), (0, False, 1), (1, 1.0, 1), ({"x": 1, "y": 2}, {"y": 2, "x": 1}, 0)],
+)
+def test_values_are_compared_as_json_says_them(said: Any, recorded: Any, number: int) -> None:
+    def saying(event: Event) -> Any:
+        yield Upsert("rows", key={"id": event.stream}, values={"n": said})
+
+    planted = Planted(saying)
+    planted.outputs[3] = changed(planted.outputs[3], n=recorded)
+    assert len(planted.report().violations) == number
+
+
 def test_two_contents_that_changed_places_are_found() -> None:
     planted = Planted()
     one, other = [at for at, r in enumerate(planted.outputs) if r.key == b"a"][1:3]

@@ -1,5 +1,6 @@
 """Whatever is done to the records or the counts of a run is found, and its position is named."""
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -273,3 +274,65 @@ def test_a_skip_that_nobody_recorded() -> None:
     (first, *_) = Spoiled(driver).violations()
     assert (first.stream, first.sequence) == ("a", 3)
     assert "no skip is recorded" in first.what
+
+
+def dropped(*, dry_run: bool) -> Spoiled:
+    """A stream of three events, and a command that drops it."""
+    topology = Topology("shop")
+    source = topology.source(
+        "orders", inspector="tests.topology.diagnostics.audit.runs:inspect", keyed=True
+    )
+    topology.view("board", of=source, handler=counting)
+    driver = TopologyTestDriver(topology)
+    for number in (1, 2, 3):
+        driver.pipe("orders", {"stream": "a", "sequence": number, "kind": "A"})
+    assert driver.command("drop", "board", "a", dry_run=dry_run).done
+    return Spoiled(driver)
+
+
+def gone(records: list[Record]) -> None:
+    del records[1]
+
+
+def twice(records: list[Record]) -> None:
+    records[1] = replace(records[0], offset=1)
+
+
+def elsewhere(records: list[Record]) -> None:
+    records[1], records[2] = replace(records[2], offset=1), replace(records[1], offset=2)
+
+
+@pytest.mark.parametrize("spoil", [gone, twice, elsewhere])
+def test_a_drop_that_was_only_tried_hides_nothing(spoil: Callable[[list[Record]], None]) -> None:
+    found = dropped(dry_run=True)
+    report = found.driver.audit()
+    assert (report.clean, report.remarks) == (True, [])
+    assert "?" not in str(report)
+    spoil(found.kept.topics["shop.board"])
+    assert found.violations()
+
+
+def test_a_skip_that_was_only_tried_is_none() -> None:
+    topology = Topology("shop")
+    source = topology.source(
+        "orders", inspector="tests.topology.diagnostics.audit.runs:inspect", keyed=True
+    )
+    topology.view("board", of=source, handler=counting)
+    driver = TopologyTestDriver(topology)
+    for number in (1, 3):
+        driver.pipe("orders", {"stream": "a", "sequence": number, "kind": "A"})
+    for dry_run in (True, False):
+        assert driver.command("skip", "board", "a", 2, dry_run=dry_run).done
+        made = Spoiled(driver)
+        side_topics = audit_of(made.kept, made.committed, {})._side_topics["board"]
+        assert side_topics.skipped == (set() if dry_run else {"a"})
+
+
+def test_a_stream_that_was_dropped_is_noted() -> None:
+    report = dropped(dry_run=False).driver.audit()
+    assert report.sound
+    assert report.remarks == [
+        "view board: 1 stream was dropped by command: whether all that came is recorded cannot be "
+        "said"
+    ]
+    assert "what the notes above say" in report.unproved

@@ -1,16 +1,22 @@
 """An audit says `clean` over nothing that is lost, and counts what it cannot read."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import orjson
 import pytest
 
+from tests.topology.declaration.test_route import rules
 from tests.topology.diagnostics.audit.runs import talking
 from tests.topology.partition import INSPECTOR
-from topology import Record, Topology, TopologyTestDriver, park, skip
-from topology.diagnostics.audit import AuditReport, AuditSnapshot, Place
+from topology import Record, Topology, TopologyTestDriver, park, redeliver, skip
+from topology.diagnostics.audit import AuditReport, AuditSnapshot, Place, differences, saved
 from topology.diagnostics.audit.sums import source_report
+from topology.diagnostics.explain import route_totals
+from topology.diagnostics.side_topics import side_record
 from topology.engine.intake import IntakeCounts
+from topology.engine.redelivery.dead_events import DeadEventFilter, find_dead
+from topology.faust.operation import dead_events, malformed_messages
 from topology.testing.driver.audit import audit_of, committed
 
 
@@ -121,6 +127,56 @@ def test_records_that_cannot_be_decoded_are_counted_with_a_sample(what: str, top
     assert str(found).isprintable()
 
 
+class Sends:
+    """Takes what a command sends."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    async def __aenter__(self) -> "Sends":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def send(self, messages: list[Any]) -> None:
+        self.sent += messages
+
+
+async def test_a_record_of_what_was_put_back_or_replayed_is_no_violation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, sends = driver(buffer=2, full=redeliver(limit=1)), Sends()
+    send(run, 3, 4)
+    run.pipe("orders", b"no JSON")
+    run.advance(60)
+    topics, view = run._storage.topics, run.topology.views["board"]
+    found = find_dead(view, topics["shop.dead"], DeadEventFilter(), set())
+    monkeypatch.setattr(dead_events, "RecordedSends", lambda *_: sends)
+    await dead_events._send(None, view, dead_events.Redriven("board", found, {}, False), 0, "")
+    again = [side_record("malformed", each) for each in topics["shop.malformed"]]
+    made = malformed_messages.SentAgain("malformed", again, [], 0, 0, False, 0, "id")
+    await malformed_messages._send(cast(Any, sends), "shop.audit", made, 0, "")
+    told = [each for each in sends.sent if each.topic == "shop.audit"]
+    assert len(told) == 2
+    for each in told:
+        topics["shop.audit"].append(replace(each, offset=len(topics["shop.audit"])))
+    report = run.audit()
+    assert (report.violations, report.remarks) == ([], [])
+
+
+def test_what_a_stage_fails_on_is_of_something_that_is_declared() -> None:
+    run = driver()
+    run.topology.parallel("copy", topic="plain", workers=2, handler=talking)
+    done = committed(run._storage, run._runner.tasks, run._runner.rekeyed)
+    body = orjson.dumps({"stream": "k", "sequence": 0, "error": "x", "done": "advance"})
+    errors = run._storage.topics["shop.errors"]
+    for name in (b"copy", b"taken out"):
+        errors.append(Record("shop.errors", 0, len(errors), b"k", body, [("view", name)]))
+        remarks = audit_of(run._storage, done, {}).report().remarks
+        assert len(remarks) == (name != b"copy")
+
+
 def test_an_output_whose_parts_say_different_things_is_found() -> None:
     for field, other in (("stream", "b"), ("sequence", 3), ("view", "other")):
         run = driver()
@@ -130,6 +186,43 @@ def test_an_output_whose_parts_say_different_things_is_found() -> None:
         records[1].value = orjson.dumps(body | {field: other})
         found = [each for each in run.audit().violations if "do not say the same" in each.what]
         assert [each.place for each in found] == [Place("shop.board", 0, 1)]
+
+
+def routing(*, alone: bool = False, **more: Any) -> TopologyTestDriver:
+    topology = Topology("shop") if alone else driver().topology
+    topology.route("flights", rules=rules("in"), **more)
+    return TopologyTestDriver(topology)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_clean_is_never_said_over_what_a_route_has_lost(*, alone: bool) -> None:
+    run = routing(alone=alone)
+    run.pipe("in", {"delay": 70})
+    clean, verdict, unproved = last_lines(run)
+    assert (clean, verdict) == (
+        True, "clean: in order and complete, every message is in one place",
+    )  # fmt: skip
+    assert "where routes sent what they read" in unproved
+    for _ in range(50):
+        run.pipe("in", b"no JSON")
+    clean, verdict, _ = last_lines(run)
+    assert (clean, verdict) == (False, "in order, but not complete: 50 malformed")
+    assert "route flights: 51 messages, of them 50 malformed" in str(run.audit())
+    assert run.audit().as_dict()["routes"][0]["source"] == "flights"
+
+
+def test_what_a_route_has_parked_is_bad_news() -> None:
+    run = routing(reload=lambda load, before: rules("in"), parks=True)
+    for _ in range(2):
+        run.pipe("in", b"no JSON", key="A")
+    clean, verdict, _ = last_lines(run)
+    assert (clean, verdict) == (False, "in order, but not complete: 2 parked in route flights")
+
+
+def test_what_a_route_has_not_read_is_still_to_come() -> None:
+    report = AuditReport("shop", [], [], [], 0, [])
+    report.routes = [route_totals("flights", [IntakeCounts(1)], 5000)]
+    assert report.verdict == ["in order so far: 5,000 not read yet"]
 
 
 def test_one_view_can_be_audited_by_itself() -> None:
@@ -151,3 +244,22 @@ def test_what_an_open_transaction_hides_is_still_to_come() -> None:
     found = source_report(source, snapshot, {"orders": 1, source.by_stream: 1})
     report = AuditReport("shop", [found], [], [], 0, [])
     assert report.verdict == ["in order so far: 4 not read yet"]
+
+
+def test_runs_are_compared_by_the_views_that_were_asked_for() -> None:
+    run = driver()
+    send(run, 1)
+    kept = orjson.loads(orjson.dumps(saved(run.audit())))
+    done = committed(run._storage, run._runner.tasks, run._runner.rekeyed)
+    alone = audit_of(run._storage, done, {}, views=["board"]).report()
+    assert differences(alone, kept) == []
+    del kept["views"]["other"]
+    assert [each.view for each in differences(run.audit(), kept)] == ["other"]
+
+
+@pytest.mark.parametrize(
+    "other", [[], {}, {"views": []}, {"views": {"board": []}}, {"views": {"board": {"a": 5}}}]
+)
+def test_what_is_no_saved_audit_is_said_to_be_none(other: Any) -> None:
+    with pytest.raises(ValueError, match="no saved audit"):
+        differences(driver().audit(), other)

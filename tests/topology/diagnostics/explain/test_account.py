@@ -288,7 +288,7 @@ def test_a_stream_that_is_to_be_rebuilt_and_one_that_was(monkeypatch: pytest.Mon
     send(driver, 1)
     found = explained(driver)
     assert (found.situation, found.place.epoch, found.place.last) == ("in order", 1, 5)
-    assert "rebuilt         once" in account_text(found)
+    assert "made anew       once" in account_text(found)
 
 
 def test_a_lane_is_named() -> None:

@@ -16,9 +16,11 @@ from topology.diagnostics.explain import (
     tally,
     tally_text,
 )
-from topology.diagnostics.explain.bad_news import STILL
+from topology.diagnostics.explain.bad_news import MALFORMED, STILL
 from topology.diagnostics.explain.source_totals import SHARE
+from topology.diagnostics.explain.work_tally import WorkTally
 from topology.engine.intake import RECENT, IntakeCounts
+from topology.engine.state.work_status import WorkStatus
 from topology.model.counts import Counts
 
 
@@ -157,6 +159,16 @@ def test_what_is_not_well_is_named_though_it_adds_up() -> None:
     )
     assert well.troubles == []
     assert well.verdict.endswith("4 in its places")
+
+
+def test_what_the_workers_found_to_be_malformed_is_not_processed() -> None:
+    there = partition(mixed(), 4, counts=Counts(received=4, processed=4))
+    work = WorkTally(0, 0, True, 0, 0, 0, WorkStatus(malformed=1), "me", 0)
+    found = tally("board", "orders", [there], work=(work,))
+    assert found.adds_up
+    assert found.counts.processed == 3
+    assert [trouble.place for trouble in found.troubles] == [MALFORMED]
+    assert found.verdict.endswith("4 events came, 4 in its places; but 1 malformed")
 
 
 def test_the_lag_has_what_is_not_re_keyed_yet() -> None:

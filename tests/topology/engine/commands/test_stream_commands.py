@@ -357,6 +357,29 @@ def test_drop_also_tells_the_second_stage_of_a_view_with_workers() -> None:
     assert (told.key, told.value, list(told.headers)) == (b"a", b"a", [(RELEASE, b"drop")])
 
 
+@pytest.mark.parametrize("stages", [False, True])
+def test_a_dry_run_of_what_the_first_stage_of_a_view_with_workers_parked_changes_nothing(
+    stages: bool,
+) -> None:
+    shop = Shop(2, error=park(), workers=3)
+    driver = shop.driver
+    if stages:
+        driver = TopologyTestDriver(driver.topology.first_stages(), strict=False)
+    large = "y" * 1_200_000 if stages else ""  # too large for the topic between the stages
+    for body in (order(1), order(2, more=large), order(3)):
+        driver.pipe("orders", body)
+    assert driver.read("shop.errors")
+    before = driver.last("board", "a"), repr(driver.counts("board")), driver.waiting("board", "a")
+    assert before[2] == [2, 3]
+    result = driver.command("redrive", "board", "a", dry_run=True)
+    assert (result.facts["released"], result.facts["fails"], result.facts["waits"]) == (0, 2, 1)
+    assert driver.command("unpark", "board", "a", dry_run=True).facts["dead"] == 1
+    after = driver.last("board", "a"), repr(driver.counts("board")), driver.waiting("board", "a")
+    assert after == before
+    assert not driver.read("shop.errors")
+    assert not driver.read("shop.dead")
+
+
 def test_every_command_is_audited_also_one_that_is_refused() -> None:
     shop = Shop(2, error=park())
     shop.pipe(1, 2)

@@ -196,12 +196,75 @@ def test_what_is_no_policy_is_refused(declare: Any) -> None:
         declare()
 
 
+class OfOneArgument:
+    def on_error(self, event: Event) -> Any:
+        return park()
+
+
+class Asynchronous(TwiceTheWorst):
+    async def on_error(self, event: Event, error: BaseException) -> Any:
+        return park()
+
+    async def after(self, seen: Latenesses) -> float | None:  # type: ignore[override]
+        return 1.0
+
+    async def follows(self, event: Event, last: int | None) -> bool:
+        return True
+
+
+class OfNone(TwiceTheWorst):
+    on_error = 1
+
+    def after(self) -> float | None:  # type: ignore[override]
+        return 1.0
+
+
+async def asynchronous(*arguments: Any) -> Any:
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    ("declare", "words"),
+    [
+        (lambda: rebuild_stream(when=asynchronous), r"rebuild_stream\(when=.*it is async"),  # type: ignore[arg-type]
+        (lambda: rebuild_stream(when=lambda: True), r"rebuild_stream\(when=.*with one event"),  # type: ignore[arg-type,misc]
+        (lambda: redeliver(backoff=asynchronous), r"redeliver\(backoff=.*it is async"),  # type: ignore[arg-type]
+        (lambda: redeliver(backoff=lambda tries: 1.0), "give it attempt and distance"),  # type: ignore[arg-type,misc]
+        (lambda: skip(after=TwiceTheWorst), "must be a number of seconds"),  # type: ignore[arg-type]
+        (lambda: skip(after=Asynchronous()), "after: it is async"),  # type: ignore[arg-type]
+        (lambda: skip(after=OfNone()), "after: it cannot be called with one"),  # type: ignore[arg-type]
+        (lambda: driver_of(error=OfOneArgument()), "on_error: .* give it event and error"),
+        (lambda: driver_of(error=Asynchronous()), "on_error: it is async"),
+        (lambda: driver_of(error=OfNone()), "on_error must be a function of event and error"),
+        (
+            lambda: Topology("shop").source("o", inspector=INSPECTOR, sequence=Asynchronous()),  # type: ignore[arg-type]
+            "follows: it is async",
+        ),
+    ],
+)
+def test_what_a_policy_calls_is_a_plain_function_of_what_it_is_given(
+    declare: Any, words: str
+) -> None:
+    with pytest.raises(DeclarationError, match=words):
+        declare()
+
+
 def test_own_policies_are_described() -> None:
     driver = driver_of(error=ParkWhatIsWrong(), gap=skip(after=TwiceTheWorst()))
     text = str(driver.topology.describe())
     assert "error ParkWhatIsWrong(…)" in text
     assert "gap skip(after=twice_the_worst(start=10, at_least=1, at_most=60))" in text
     assert adaptive() == adaptive()
+
+
+@dataclass(frozen=True)
+class Least(ParkWhatIsWrong):
+    least: float = float("nan")
+    most: float = float("inf")
+
+
+def test_numbers_that_are_none_are_described() -> None:
+    assert "error least(least=nan, most=inf)" in str(driver_of(error=Least()).topology.describe())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from topology import Topology
 from topology.testing import Delivery, Simulator, numbered
 
 SEEDS = 40
-CLOSING: dict[str, Any] = {"closes": "Paid", "retention": 3.0}
 
 
-@pytest.mark.parametrize("policies", [*POLICIES[1:], CLOSING], ids=str)
+@pytest.mark.parametrize("policies", POLICIES[1:], ids=str)
 def test_no_part_of_a_unit_breaks_a_promise(policies: dict[str, Any]) -> None:
     topology = Topology("shop")
     orders = topology.source("orders", inspector=INSPECTOR, keyed=True)

@@ -19,8 +19,10 @@ from topology import (
     skip,
     spill,
 )
-from topology.engine.redelivery.dead_events import dead_of
-from topology.engine.redelivery.records import DEAD
+from topology.engine.commit_unit import CommitUnit
+from topology.engine.redelivery.dead_events import DeadEventFilter, dead_of, find_dead
+from topology.engine.redelivery.records import DEAD, GONE, bury
+from topology.faust.operation.dead_events import Redriven
 from topology.testing import Delivery, Simulator, numbered
 
 
@@ -268,3 +270,21 @@ def test_no_schedule_breaks_a_promise(memory: int | None) -> None:
     simulator.run(range(40))
     redriven = [detail for what, _, detail in simulator.run(7).trace if what == "redrive"]
     assert redriven
+
+
+def test_what_has_no_body_is_told_of_apart() -> None:
+    driver = stuck()
+    view, unit = driver.topology.views["board"], CommitUnit("orders", 0, now=driver.now)
+    for sequence in (8, 9):
+        message = Record("orders", 0, sequence, None, None, (), driver.now)
+        bury(view, Event("a", sequence, None, None, message, driver.now), GONE, unit)
+    for key, value, time, headers in unit.keyed[view.dead_topic]:
+        driver._storage.append(view.dead_topic, key, value, headers, time)
+    records = driver._storage.topics[view.dead_topic]
+    found = find_dead(view, records, DeadEventFilter(), set())
+    assert (found.streams, found.gone, found.others) == ({"a": [3, 4, 5, 6]}, 2, 0)
+    told = Redriven("board", found, {}, True)
+    assert told.as_dict()["gone"] == 2
+    assert "  2 stay: nobody has their bodies; send them again" in str(told).splitlines()
+    other = find_dead(view, records, DeadEventFilter("b"), set())
+    assert (other.gone, other.others) == (0, 6)

@@ -366,7 +366,7 @@ def test_what_is_not_in_the_input_any_more_is_dead_and_told_of_and_missing_again
     (report,) = partition.reports
     records = [Record("shop.dead", 0, n, *out[:2], out[3]) for n, out in enumerate(told)]
     found = find_dead(partition.topology.views["board"], records, DeadEventFilter(), ())
-    assert (found.chosen, found.others) == ([], 3)
+    assert (found.chosen, found.others, found.gone) == ([], 0, 3)
     assert "3 events" in report
     partition.send(("a", 1), ("a", 2), ("c", 2), ("b", 1))
     assert partition.handled() == {"a": [1, 2], "b": [1], "c": [1, 2, 3]}

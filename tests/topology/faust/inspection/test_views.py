@@ -10,19 +10,20 @@ from aiokafka import TopicPartition
 from aiokafka.errors import CorruptRecordException
 
 from stores.view_state.memory import MemoryTable
+from tests.topology.declaration.test_route import rules
 from topology import Emit, Inspector, Topology, retry
-from topology.diagnostics.explain import PartitionTally
-from topology.diagnostics.explain.work_tally import WorkTally
+from topology.diagnostics.explain import PartitionTally, SourceTotals, gaps_text
+from topology.diagnostics.explain.work_tally import StageTally, WorkTally
 from topology.engine.intake import IntakeCounts
 from topology.engine.state.positions import Positions, encode_positions
 from topology.engine.state.rows import POSITIONS
 from topology.engine.state.work_status import WorkStatus
 from topology.engine.view_task import ViewTask
-from topology.faust.inspection import standing_still
+from topology.faust.inspection import ViewCounts, gap_ledger, standing_still
 from topology.faust.inspection.consumer_group import ConsumerGroup
 from topology.faust.inspection.durable import Span
 from topology.faust.inspection.partition_tally import partition_tally
-from topology.faust.inspection.tallies import _is_late, _is_to_move
+from topology.faust.inspection.tallies import _is_late, _is_to_move, totals_of
 from topology.faust.kafka.offsets import Committed
 from topology.model.counts import Counts
 from topology.model.event import Message, Record
@@ -226,3 +227,71 @@ def test_workers_are_late_only_where_no_rule_lets_an_event_take_so_long(
         0, 1, True, 0, 0, 0, WorkStatus(), "one", now, oldest=now - round(age * 1000)
     )  # fmt: skip
     assert _is_late(stage, tally) is late
+
+
+class RoutedTopic(Kafka):
+    """What a stage routes: two partitions, and a message of the first one is parked."""
+
+    def __init__(self, topology: Topology) -> None:
+        super().__init__(5000, [], [3])
+        self.topology, self.now = topology, 0
+
+    async def __aenter__(self) -> "RoutedTopic":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def find_held(self, declared: Iterable[Any]) -> None:
+        assert not [*declared]
+
+    async def inputs(self, _: Any) -> list[TopicPartition]:
+        return [TopicPartition("in", 0), TopicPartition("in", 1)]
+
+    async def backlog(self, _: Any) -> int:
+        return 5000
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, Committed]:
+        return {next(iter(partitions)): Committed(3, IntakeCounts(3, parked=1))}
+
+
+@pytest.mark.parametrize("owned", [0, 1, 2])
+async def test_what_a_stage_routes_and_no_worker_has_is_told_of(
+    owned: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology = Topology("shop")
+    topology.route("flights", rules=rules("in"))
+    kafka: Any = RoutedTopic(topology)
+    inputs = await kafka.inputs(None)
+    group = ConsumerGroup("Stable", dict.fromkeys(inputs[:owned], "one"))
+    found = await totals_of(kafka, group, topology.routes["flights"])
+    told = [str(each) for each in ViewCounts([found], []).troubles()]
+    nobody = ["no worker has in/0, in/1", "no worker has in/1"]
+    expected = [
+        f"route flights: {each}" for each in (*nobody[owned : owned + 1], "1 message parked")
+    ]
+    assert told == expected
+    assert (found.unread, found.malformed) == (5000, 0)
+
+    async def known(_: Any) -> ConsumerGroup:
+        return group
+
+    async def nothing(*_: Any, **__: Any) -> list[StageTally]:
+        return []
+
+    monkeypatch.setattr(gap_ledger, "DurableState", lambda *_, **__: kafka)
+    monkeypatch.setattr(gap_ledger, "consumer_group", known)
+    monkeypatch.setattr(gap_ledger, "stages_alone", nothing)
+    app = SimpleNamespace(engine=SimpleNamespace(topology=topology))
+    ledger = await gap_ledger.gaps(app)
+    assert [str(each) for each in ledger.troubles] == expected
+    assert "but:" in gaps_text(ledger)
+
+
+@pytest.mark.parametrize(("number", "share", "told"), [(5, 0.001, 1), (30, 0.05, 0), (30, 0.01, 1)])
+def test_json_goes_by_the_share_that_was_asked_for(number: int, share: float, told: int) -> None:
+    taken = IntakeCounts(1000, number, recent=1000, recent_malformed=number)
+    found = ViewCounts([SourceTotals("orders", None, taken, 0, 0, None)], [])
+    assert len(found.troubles(share)) == len(found.as_dict(share)["troubles"]) == told

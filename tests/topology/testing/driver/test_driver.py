@@ -1,6 +1,10 @@
 """TopologyTestDriver: what a user tests a topology with."""
 
+import asyncio
 import functools
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -8,7 +12,7 @@ import pytest
 import topology as package
 from tests.topology.handled import driver_of, order
 from tests.topology.partition import INSPECTOR, board
-from topology import Delete, Event, Topology, TopologyTestDriver, Upsert, skip, spill
+from topology import Delete, Emit, Event, Topology, TopologyTestDriver, Upsert, skip, spill
 from topology.sequencer.sequencer import Ordering
 
 
@@ -186,3 +190,98 @@ def test_a_batch_is_handled_as_its_messages_one_by_one_and_over_more_than_one_un
     assert many.table("board") == one.table("board")
     with pytest.raises(KeyError, match="no source"):
         many.pipe_batch("nowhere", messages)
+
+
+def test_counts_that_were_taken_do_not_change() -> None:
+    driver = driver_of(board)
+    before = driver.counts("board")
+    driver.pipe("orders", order(1))
+    assert (before.processed, driver.counts("board").processed) == (0, 1)
+    before.processed = 99
+    assert driver.audit().sound
+
+
+def test_a_driver_knows_nothing_of_the_topics_that_handlers_named_in_another() -> None:
+    def handler(event: Event) -> Any:
+        yield Emit(f"tenant-{event.stream}", event.stream, {"n": event.sequence})
+
+    topology = driver_of(handler).topology
+    for test in range(3):
+        driver = TopologyTestDriver(topology)
+        for each in range(40):
+            driver.pipe("orders", order(1, stream=f"{test}-{each}"))
+        assert driver.counts("board").failed == 0
+        assert driver.audit(contents=True).sound
+
+
+TENANT = ContextVar("TENANT", default="none")
+
+
+class Client:
+    """What a handler calls, of the loop in which it is first used."""
+
+    def __init__(self) -> None:
+        self.loops: list[asyncio.AbstractEventLoop] = []
+        self.tenants: list[str] = []
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def handler(self, event: Event) -> None:
+        self.loops.append(asyncio.get_running_loop())
+        self.tenants.append(TENANT.get())
+        self.tasks.append(asyncio.create_task(asyncio.sleep(0)))
+
+    def check(self) -> None:
+        driver = driver_of(self.handler)
+        TENANT.set("shop")
+        for sequence in (1, 2):
+            driver.pipe("orders", order(sequence))
+        assert driver.counts("board").failed == 0
+        assert len(set(self.loops)) == 1
+        assert self.tenants == ["shop", "shop"]
+        assert not self.tasks[0].cancelled()
+
+
+def test_async_handlers_have_one_loop_in_the_test_s_own_thread_and_context() -> None:
+    client = Client()
+    client.check()
+    with sqlite3.connect(":memory:") as store:  # of this thread, as SQLite wants it
+
+        async def handler(event: Event) -> None:
+            store.execute("SELECT 1")
+
+        driver = driver_of(handler)
+        driver.pipe("orders", order(1))
+        assert driver.counts("board").failed == 0
+    again = Client()
+    again.check()
+    assert again.loops == client.loops
+
+
+async def test_async_handlers_have_one_loop_in_a_test_that_has_one_itself() -> None:
+    client = Client()
+    client.check()
+    assert client.loops[0] is not asyncio.get_running_loop()
+
+
+async def test_a_handler_may_drive_another_topology() -> None:
+    async def first(event: Event) -> None:
+        second.pipe("orders", order(event.sequence))
+
+    second = driver_of(Client().handler)
+    driver = driver_of(first)
+    driver.pipe("orders", order(1))
+    assert (driver.counts("board").failed, second.counts("board").processed) == (0, 1)
+
+
+def test_drivers_may_run_side_by_side() -> None:
+    async def handler(event: Event) -> None:
+        await asyncio.sleep(0.01)
+
+    def run(number: int) -> int:
+        driver = driver_of(handler)
+        for sequence in range(1, 6):
+            driver.pipe("orders", order(sequence))
+        return driver.counts("board").processed
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(run, range(4))) == [5] * 4

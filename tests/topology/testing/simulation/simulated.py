@@ -93,3 +93,11 @@ picky.view(
     of=picky.source("amounts.in", inspector=Inspector(stream="id", sequence="n")),
     handler=lambda event: [Emit("amounts.out", event.stream, event.content["amount"])],
 )
+
+
+none: list[Sent] = []
+elsewhere = [Sent("payments", {})]
+
+
+def made_elsewhere(seed: int) -> list[Sent]:
+    return elsewhere

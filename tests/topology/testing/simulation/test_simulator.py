@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.topology.partition import board, shop
+from tests.topology.partition import INSPECTOR, board, shop
 from tests.topology.testing.simulation import simulated
 from tests.topology.testing.simulation.simulated import (
     odd_messages,
@@ -24,7 +24,21 @@ from tests.topology.testing.simulation.simulated import (
     steps_of_three,
     three_views,
 )
-from topology import Event, Topology, linked, monotonic, rebuild_stream, redeliver, skip, spill
+from topology import (
+    Emit,
+    Event,
+    Topology,
+    ask,
+    earliest_seen,
+    halt,
+    linked,
+    monotonic,
+    opened_by,
+    rebuild_stream,
+    redeliver,
+    skip,
+    spill,
+)
 from topology.testing import Delivery, Sent, SimulationError, Simulator, numbered
 from topology.testing.simulate import main
 from topology.testing.simulation.simulator import trace_text
@@ -193,25 +207,6 @@ def test_a_schedule_leaves_nothing_for_the_collector() -> None:
     assert min(left) == 0, left
 
 
-def test_the_command_tells_that_its_own_messages_will_not_do(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    main(
-        [
-            "--topology",
-            "tests.topology.testing.simulation.simulated:picky",
-            "--seeds",
-            "1..2",
-            "--partitions",
-            "1",
-        ]
-    )
-    assert "give --messages" in capsys.readouterr().err
-    flights = ["--topology", "sequitur.flights.topology:topology", "--seeds", "1..2"]
-    assert main(flights) == 2
-    assert "--messages" in capsys.readouterr().err
-
-
 def test_the_command_tells_the_seed_that_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +256,110 @@ def test_numbered_messages_need_an_inspector_that_says_what_they_look_like() -> 
         numbered(steps_of_three())
     kinds = {sent.value["kind"] for sent in numbered(three_views(), 60)(1)}
     assert kinds == {"Paid", "other"}
+
+
+@pytest.mark.parametrize(
+    ("policies", "named"),
+    [
+        ({"start": earliest_seen(after=5)}, r"start=earliest_seen\(after=5\) is not simulated"),
+        ({"start": opened_by("Placed")}, r"start=opened_by\('Placed'\)"),
+        ({"closes": "Paid", "retention": 60}, "closes=…"),
+        ({"lane": "kind"}, "lane="),
+        ({"gap": ask("orders")}, r"gap=ask\(source='orders'"),
+        ({"error": halt()}, r"error=halt\(\)"),
+        ({"full": halt()}, r"full=halt\(\)"),
+        ({"full": redeliver()}, r"full=redeliver\("),
+    ],
+)
+def test_what_is_not_simulated_is_refused_by_name(policies: dict[str, Any], named: str) -> None:
+    topology = Topology("shop")
+    orders = topology.source("orders", inspector=INSPECTOR)
+    topology.view("board", of=orders, handler=board, **policies)
+    with pytest.raises(ValueError, match=f"view 'board': {named}.*TopologyTestDriver"):
+        Simulator(topology, simulated.messages)
+
+
+def test_a_redelivery_without_a_limit_ends_where_gaps_are_given_up() -> None:
+    topology = shop(full=redeliver(delay=1), gap=skip(after=8), buffer=2)
+    assert Simulator(topology, simulated.messages).run(range(20)).handled > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"guarantee": "exactly-once"},
+        {"workers": 0},
+        {"partitions": 0},
+        {"batch": 0},
+        {"workers": 1.5},
+        {"partitions": True},
+    ],
+)
+def test_an_option_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"Simulator.{name}="):
+        Simulator(simulated.keyed, simulated.messages, **wrong)
+
+
+def test_what_is_no_topology_is_refused() -> None:
+    with pytest.raises(TypeError, match="give a Topology"):
+        Simulator("shop", simulated.messages)  # type: ignore[arg-type]
+
+
+def test_an_async_handler_may_have_a_time_limit() -> None:
+    report = Simulator(shop(handler=simulated.later, timeout=5), simulated.messages).run(range(5))
+    assert report.failed == 0
+    assert report.handled > 0
+
+
+def test_a_schedule_knows_nothing_of_the_topics_that_others_named() -> None:
+    def tenants(event: Event) -> Any:
+        yield Emit(f"tenant-{event.stream}", event.stream, {"n": event.sequence})
+
+    def messages(seed: int) -> list[Any]:
+        bodies = ({"stream": f"{seed}-{k}", "sequence": 1, "kind": "k"} for k in range(3))
+        return [("orders", body) for body in bodies]
+
+    assert Simulator(shop(handler=tenants), messages).run(range(60)).failed == 0
+
+
+WHERE = "tests.topology.testing.simulation.simulated"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--topology", f"{WHERE}:picky", "--seeds", "1..2"], "give --messages"),
+        (
+            ["--topology", f"{WHERE}:keyed", "--messages", f"{WHERE}:none", "--seeds", "1"],
+            "no handler got through",
+        ),
+        (["--topology", "sequitur.flights.topology:topology"], "messages of your own"),
+        (["--topology", "nowhere:topology"], "nowhere"),
+        (["--topology", f"{WHERE}:nothing"], "nothing"),
+        (["--topology", f"{WHERE}:messages"], "give a Topology"),
+        (["--topology", WHERE], "no attribute"),
+        (["--topology", f"{WHERE}:keyed", "--messages", f"{WHERE}:elsewhere"], "'payments'"),
+        (["--topology", f"{WHERE}:keyed", "--messages", f"{WHERE}:made_elsewhere"], "'payments'"),
+        (["--topology", f"{WHERE}:keyed", "--messages", f"{WHERE}:keyed"], "Topology"),
+        (["--topology", f"{WHERE}:keyed", "--workers", "0"], "workers=0"),
+        (["--topology", f"{WHERE}:keyed", "--partitions", "0"], "partitions=0"),
+    ],
+)
+def test_the_command_ends_with_2_where_nothing_could_be_simulated(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seeds", ["20..5", "0..0", "x", "1..x"])
+def test_the_command_takes_no_seeds_for_a_mistake(
+    seeds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--topology", f"{WHERE}:keyed", "--seeds", seeds])
+    assert "A..B" in capsys.readouterr().err
 
 
 def test_a_handler_that_really_waits_is_refused() -> None:

@@ -341,7 +341,8 @@ class OrderedRunner(Runner):
         unit.next_offset = position
         told = self._waiting_asides.copy()
         written = self._outputs(unit) if self.stage.arrivals else 0
-        self.status.count(*self.effects.given_up(turns), unit.unrouted, written)
+        given_up = self.effects.given_up(turns)
+        self.status.count(*given_up, unit.unrouted, unit.malformed, written)
         rows = [(HOLES, encode_holes(position, done)), *self.status.rows(time.monotonic())]
         unit.rows.setdefault(self.stage.name, []).extend(rows)
         self._committing = True

@@ -114,6 +114,8 @@ class Settling:
         staged = Staged(event, runner.unit())
         log_failure(view, event, error, what.done, staged.unit)
         staged.failed = 0 if what.held else 1
+        if not what.held and view.stateful and view.closed_by(event):
+            staged.state = b"{}"
         stage = runner.effects.park if what.held else runner.effects.stage
         runner.finished(grant, None, stage(grant, staged))
 

@@ -51,6 +51,9 @@ class StageStatus:
         if orders is not None and self.status.orders > orders.end:
             # The audit topic was made anew.
             self.status.orders = 0
+        if not stage.arrivals and self.status.halted is not None:
+            # A start tries again what has failed.
+            self.status.halted, self.due = None, True
         self.heed()
         core.halted = self.status.halted is not None
         if core.halted:
@@ -58,11 +61,12 @@ class StageStatus:
 
     def halt(self, reason: str, grant: Grant) -> None:
         """The error policy halts the view: nothing more is begun until an operator resumes it."""
+        self.status.halted, self.due = reason, True
         if not self._stage.arrivals:
             # Nobody can resume it: what the failed event holds up waits until the next start.
             return
         self._halted.append(grant)
-        self.status.halted, self._core.halted, self.due = reason, True, True
+        self._core.halted = True
         self._say()
 
     def heed(self) -> bool:
@@ -95,16 +99,18 @@ class StageStatus:
         self.due = self.due or self._standing() != self._last
         return self.due
 
-    def count(self, failed: int, dead: int, unrouted: int, written: int) -> None:
+    def count(self, failed: int, dead: int, unrouted: int, malformed: int, written: int) -> None:
         """So many events of the unit in hand were passed over, or went to the dead topic.
 
-        unrouted: its messages without a destination. written: its outputs.
+        unrouted: its messages without a destination. malformed: those that are no events. written:
+        its outputs.
         """
         status = self.status
-        if failed or dead or unrouted or written:
+        if failed or dead or unrouted or malformed or written:
             status.failed += failed
             status.dead += dead
             status.unrouted += unrouted
+            status.malformed += malformed
             status.written = None if status.written is None else status.written + written
             self._counted = True
 

@@ -324,7 +324,7 @@ class Workers:
         more, waiting = len(waiting) > most, waiting[:most]
         unit, state = self._runner.unit(), effects.state_of(stream)
         nobody = Event(stream, 0, None, None, self._runner.records[grant.offset])
-        whole = Staged(nobody, unit)
+        whole, goes_on = Staged(nobody, unit), effects.goes_on(stream)
         if release.dropped and waiting and not release.forced:
             logger.error(
                 "view %s: stream %s is not dropped: %d parked events would be lost; force it if "
@@ -332,16 +332,18 @@ class Workers:
             )  # fmt: skip
             return whole
         if release.dropped:
-            whole.state = b"{}"
+            effects.begin_anew(whole)
         for key, event, unreadable in waiting:
             if not self._core.counts_still(grant):
                 raise HandlerError("it was rolled back")
             if release.dropped:
                 bury(self._view, event, f"its stream was dropped{AT_WORKERS}", unit)
                 whole.dead += 1
-            elif release.without_first and not whole.rows and stream not in effects.going_on:
+            elif release.without_first and not whole.rows and not goes_on:
                 bury(self._view, event, f"its stream was unparked without it{AT_WORKERS}", unit)
                 whole.dead += 1
+                if self._view.stateful and self._view.closed_by(event):
+                    state, whole.state = {}, b"{}"
             elif unreadable:
                 malformed(self._view, event.message, unit, Malformed(unreadable), unit.now)
             else:
@@ -366,7 +368,7 @@ class Workers:
                     if compensations is not None:
                         compensations.owe(grant, intended)
                     log_failure(self._view, event, error, "park", unit)
-                    effects.going_on.discard(stream)
+                    effects.go_on(whole, False)
                     return whole
                 effects.merge(made.unit, unit)
                 whole.state = made.state
@@ -375,11 +377,11 @@ class Workers:
         if more:
             # Behind what has arrived by now, which is set aside too; so one unit does not do all.
             tell_workers(self._view, stream, b"redrive", unit)
-            effects.going_on.add(stream)
+            effects.go_on(whole, True)
             return whole
         if waiting:
             whole.parks = False
-        effects.going_on.discard(stream)
+        effects.go_on(whole, False)
         return whole
 
     async def _in_thread(self, grant: Grant, arguments: tuple[Any, ...]) -> list[Any]:

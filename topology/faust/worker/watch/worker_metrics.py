@@ -184,6 +184,10 @@ def _of_inputs(partitions: Iterable[Partition], lags: Lags) -> Iterator[Metric]:
                     intake.add_metric([*labels, name], getattr(counts, name))
                 for name in ("held", "passed"):
                     aligned.add_metric([*labels, name], getattr(counts, name))
+            if isinstance(runner, OrderedRunner) and not runner.stage.arrivals:
+                status = runner.status.status
+                intake.add_metric([*labels, "read"], status.counts.get("committed", 0))
+                intake.add_metric([*labels, "malformed"], status.malformed)
         if (budget := getattr(each, "budget", None)) is not None:
             used.add_metric(labels, budget.memory)
     yield from (running, lag, behind, intake, aligned, used)
@@ -304,7 +308,7 @@ def _of_stages(runners: Iterable[OrderedRunner]) -> Iterator[Metric]:
     )
     halted = GaugeMetricFamily(
         "sequitur_work_halted",
-        "Whether a view with workers begins nothing more: 1, or 0.",
+        "Whether a view with workers is halted: 1, or 0.",
         labels=["view", "partition"],
     )
     for runner in runners:

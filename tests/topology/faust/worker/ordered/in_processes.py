@@ -103,6 +103,10 @@ def sums(event: Event, state: dict[str, Any]) -> Iterator[Upsert | Delete | Emit
     yield Emit("out", event.stream, [event.stream, event.sequence, state["sum"]])
 
 
+versions = Inspector(stream=key(), sequence="version")
+versioned = orders.with_inspectors({"in": versions})
+
+
 batched = Topology("batched")
 
 

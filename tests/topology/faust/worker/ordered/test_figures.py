@@ -1,15 +1,16 @@
 """What the workers of a view have passed over or set aside is in the figures of the view."""
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.topology.faust.worker.ordered.in_memory import Partition
+from tests.topology.faust.worker.ordered.in_memory import TOPIC, Partition
 from topology import Emit, Event, Inspector, Topology, advance, key, park
 from topology.engine.state.rows import BUFFERS
-from topology.faust.worker.watch.worker_metrics import _of_views
-from topology.monitoring import Growth
+from topology.faust.worker.watch.worker_metrics import _of_inputs, _of_views
+from topology.monitoring import Growth, Lags
 
 
 def figures(held: Partition) -> dict[tuple[str, str, str], float]:
@@ -47,3 +48,28 @@ async def test_events_that_fail_are_counted_and_parked_ones_held(error: Any) -> 
     assert len(list(held.table.scan(*BUFFERS))) == parked
     held.new_run()
     assert figures(held)["work", "0", "parked"] == parked
+
+
+async def test_messages_of_a_parallel_topic_that_are_no_events_are_in_its_figures() -> None:
+    async def handler(event: Event) -> None:
+        pass
+
+    topology = Topology("t")
+    topology.parallel("work", topic="in", workers=2, handler=handler)
+    held = Partition(topology)
+    for each in range(3):
+        held.log.append(f"k{each}", each)
+    held.log.records[1].key = b"\xff"
+    held.start()
+    await held.until(lambda: held.runner.status.status.counts.get("committed") == 3)
+    await held.runner.stop(1)
+    partition: Any = SimpleNamespace(
+        source=TOPIC, is_running=True, runners={"": held.runner}, budget=None
+    )
+    found = {
+        sample.labels["outcome"]: sample.value
+        for family in _of_inputs([partition], Lags())
+        for sample in family.samples
+        if sample.name == "sequitur_messages_total"
+    }
+    assert found == {"read": 3, "malformed": 1}

@@ -8,6 +8,8 @@ import pytest
 
 from tests.topology.faust.worker.ordered.in_memory import Partition
 from topology import Emit, Event, Inspector, Topology, halt
+from topology.diagnostics.explain.bad_news import HALTED
+from topology.diagnostics.explain.work_tally import StageTally, WorkTally
 from topology.engine.state.rows import WORK
 from topology.engine.state.work_status import WorkStatus, decode_work_status
 from topology.faust.worker.ordered import stage_status
@@ -64,6 +66,39 @@ async def test_a_view_whose_policy_halted_it_is_halted_after_a_restart_until_it_
     tell(held, "resume")
     await held.until(lambda: held.out("out") == list("abcd"))
     assert status(held).halted is None
+    await held.runner.stop(1)
+
+
+async def test_what_a_parallel_stage_holds_up_is_bad_news_until_the_next_start() -> None:
+    broken = True
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        if broken and event.stream == "b":
+            raise ValueError("boom")
+        yield Emit("out", None, event.stream)
+
+    topology = Topology("t")
+    topology.parallel("work", topic="in", workers=4, handler=handler, error=halt())
+    held = Partition(topology)
+    object.__setattr__(held.stage.work.rules, "backoff", 0.001)
+    held.new_run()
+    for name in "abbc":
+        held.log.append(name, {})
+    held.start()
+    await held.until(lambda: status(held).halted is not None)
+    assert "stream b failed at sequence 1: ValueError: boom" in (status(held).halted or "")
+    assert not held.runner.core.halted
+    held.log.append("d", {})
+    await held.until(lambda: held.out("out") == list("acd"))
+    tally = WorkTally(0, 2, True, 1, 0, 0, status(held), "me", 0)
+    assert [each.place for each in StageTally("work", (tally,)).troubles] == [HALTED]
+    await held.runner.stop(1)
+
+    broken = False
+    held.new_run()
+    held.start()
+    await held.until(lambda: sorted(held.out("out")) == list("abbcd"))
+    await held.until(lambda: status(held).halted is None)
     await held.runner.stop(1)
 
 
@@ -164,7 +199,15 @@ def test_outputs_that_an_earlier_version_did_not_count_are_not_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [b"7", b'{"halted":7}', b'{"orders":-1}', b'{"counts":{"lost":"x"}}', b'{"paused":1}']
+    "row",
+    [
+        b"7",
+        b'{"halted":7}',
+        b'{"orders":-1}',
+        b'{"counts":{"lost":"x"}}',
+        b'{"paused":1}',
+        b'{"malformed":-1}',
+    ],
 )
 def test_a_row_that_is_no_status_is_refused(row: bytes) -> None:
     with pytest.raises((ValueError, TypeError, AttributeError)):

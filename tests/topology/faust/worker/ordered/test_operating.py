@@ -141,6 +141,11 @@ def test_parked_streams_are_listed_and_redriven_unparked_or_dropped_though_forgo
     done = [(b"again", 1), (b"again", 2), (b"all", 1), (b"all", 2), (b"without", 2)]
     assert out(worker) == done
     assert {record.key() for record in worker.wait("dead", 3)} == {b"gone", b"without"}
+    explained = told(worker, "explain", "without", status=1, ERROR="park")
+    assert "it went on without sequence 1, in " in explained
+    explained = told(worker, "explain", "gone", status=1, ERROR="park")
+    assert "it went on without sequences 1 to 2 (2), in " in explained
+    assert "redrive-dead" not in explained
     stays = told(worker, "redrive-dead", ERROR="park")
     assert "0 dead events of 0 streams put back" in stays
     assert "3 stay: their streams have passed them" in stays

@@ -15,10 +15,12 @@ from tests.topology.faust.worker.ordered import in_processes
 from tests.topology.faust.worker.ordered.in_memory import Partition
 from tests.topology.faust.worker.ordered.in_processes import notes
 from topology import DeclarationError, Emit, Event, Topology
+from topology.declaration.environment import with_inspectors
 from topology.declaration.ordered_stage import RELEASE
 from topology.faust.worker.ordered.own_process import OwnProcess, ProcessNotStarted
 from topology.handler_process import home_of
 
+VERSIONS = f"{in_processes.__name__}:versions"
 pytestmark = pytest.mark.integration
 
 
@@ -153,6 +155,24 @@ async def test_the_state_of_a_stream_goes_to_its_process_and_comes_back() -> Non
     ]  # fmt: skip
     changes = [each["changes"][0]["values"]["sum"] for each in held.out("orders.sums")]
     assert sorted(changes) == [1, 1, 3, 3, 6, 6, 10, 10, 15, 15]
+
+
+async def test_a_process_asks_the_inspector_of_the_topology_that_runs() -> None:
+    held = Partition(in_processes.versioned)
+    for number in (1, 2):
+        held.log.append("a", {"n": 100 + number, "version": number, "amount": number})
+    await run(held, [["a", 1, 1], ["a", 2, 3]])
+
+
+def test_a_topology_whose_inspectors_no_process_could_find_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = with_inspectors(in_processes.orders, {"SEQUITUR_INSPECTOR_IN": VERSIONS})
+    with pytest.raises(DeclarationError, match="no name in a module"):
+        home_of(found.stages[0].view)
+    # The process has the environment, too.
+    monkeypatch.setenv("SEQUITUR_INSPECTOR_IN", VERSIONS)
+    assert home_of(found.stages[0].view) == f"{in_processes.__name__}:orders"
 
 
 async def test_a_batch_of_many_streams_is_handled_in_a_process() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.topology.faust.worker.ordered.in_memory import Partition
-from topology import Event, Topology, Touched, Upsert, wait_and_commit
+from topology import Emit, Event, Record, Topology, Touched, Upsert, wait_and_commit
+from topology.engine.staged_effects import touched_keys
 from topology.ordered_commit.touched_keys import RUNS
 
 
@@ -67,3 +68,17 @@ async def test_events_that_write_the_same_row_stay_behind_the_older_one(touches:
     await held.until(lambda: held.runner.core.position == RUNS + 4)
     assert held.runner.core.counts.ahead == 0
     await held.runner.stop(1)
+
+
+def test_a_key_is_the_same_as_bytes_and_as_text() -> None:
+    event = Event("s", 1, None, None, Record("in", 0, 0, b"s", b""))
+    keys: tuple[tuple[Any, Any], ...] = (("s", b"s"), ("é", "é".encode()))
+    for text, raw in keys:
+        as_text, as_bytes = (
+            touched_keys(event, [Emit("out", key, 1)], stateful=False) for key in (text, raw)
+        )
+        assert as_text == as_bytes == Touched.of([("out", text)])
+    raws = [
+        touched_keys(event, [Emit("out", key, 1)], stateful=False) for key in (b"\xff", b"\xfe")
+    ]
+    assert raws[0] != raws[1]

@@ -22,14 +22,22 @@ from topology import (
     Message,
     Topology,
     Touched,
+    Upsert,
+    advance,
     halt,
     key,
+    opened_by,
     park,
     retry,
     wait_and_commit,
+    wait_and_roll_back,
 )
 from topology.declaration.ordered_stage import ARRIVED, FORCED_DROP, RELEASE
-from topology.engine.state.rows import HOLES, decode_holes, encode_holes
+from topology.diagnostics.explain.bad_news import MALFORMED
+from topology.diagnostics.explain.work_tally import StageTally, WorkTally
+from topology.engine.state.foreign_rows import foreign
+from topology.engine.state.rows import HOLES, WORK, decode_holes, encode_holes
+from topology.engine.state.work_status import decode_work_status
 from topology.faust.worker.ordered import ordered_runner, settling, workers
 from topology.faust.worker.ordered.ordered_partition import OrderedPartition
 from topology.faust.worker.writer import BATCH_BYTES
@@ -438,6 +446,94 @@ async def test_of_many_parked_events_a_unit_lets_some_go_and_the_rest_follows_in
     await held.runner.stop(1)
 
 
+async def parked_behind_its_first(
+    monkeypatch: pytest.MonkeyPatch, let_go: asyncio.Event | None = None, **options: Any
+) -> Partition:
+    """Seven events of a stream are parked, of which the first fails each time; two go at once.
+
+    Stream slow is held until it is let go.
+    """
+    monkeypatch.setattr(workers, "RELEASED", 2)
+
+    async def handler(event: Event) -> list[Emit]:
+        if event.stream == "a" and event.sequence == 1:
+            raise ValueError
+        if event.stream == "slow" and let_go is not None:
+            await let_go.wait()
+        return [Emit("out", None, event.sequence)]
+
+    held = _work(handler, error=park(), **options)
+    for each in range(1, 8):
+        held.log.append("a", {"n": each})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 7)
+    return held
+
+
+async def test_a_second_unpark_after_a_restart_buries_only_what_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = await parked_behind_its_first(monkeypatch)
+    for position in (8, 9, 10, 11):
+        held.log.append("a", b"a", [(RELEASE, b"unpark")])
+        await held.until(lambda at=position: held.runner.core.position == at)  # type: ignore[misc]
+        await held.runner.stop(1)
+        held.new_run()
+        held.start()
+    assert [each["n"] for each in held.out("t.dead")] == [1]
+    assert held.out("out") == [2, 3, 4, 5, 6, 7]
+    assert not list(held.table.scan(b"b", b"h")), "nothing is noted of a stream that is let go"
+    rows = [row for unit in held.units for each in unit.rows.values() for row in each]
+    assert not any(foreign(*row) for row in rows)
+    await held.runner.stop(1)
+
+
+async def test_an_unpark_that_is_rolled_back_buries_what_has_failed_the_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    let_go, older = asyncio.Event(), wait_and_roll_back(wait=0.5)
+    held = await parked_behind_its_first(monkeypatch, let_go, commit="arrival", older=older)
+    failed = held.runner.core.counts.failed
+    held.log.append("slow", {"n": 1})
+    for _ in range(4):
+        held.log.append("a", b"a", [(RELEASE, b"unpark")])
+    await held.until(lambda: held.runner.core.counts.rolled_back >= 1)
+    let_go.set()
+    await held.until(lambda: held.runner.core.position == 12)
+    assert [each["n"] for each in held.out("t.dead")] == [1]
+    assert held.out("out") == [1, 2, 3, 4, 5, 6, 7]
+    assert held.runner.core.counts.failed == failed
+    await held.runner.stop(1)
+
+
+@pytest.mark.parametrize("error", [advance(), park()])
+async def test_a_closing_event_that_fails_leaves_its_state_to_nobody(error: Any) -> None:
+    seen = []
+
+    async def handler(event: Event, state: dict[str, Any]) -> None:
+        seen.append((event.sequence, dict(state)))
+        if event.kind == "Shipped":
+            raise ValueError("boom")
+        state["sum"] = state.get("sum", 0) + 1
+
+    topology = Topology("t")
+    source = topology.source("in", inspector=Inspector(key(), "n", "kind"), keyed=True)
+    topology.view(
+        "work", of=source, workers=4, handler=handler, error=error, closes="Shipped",
+        retention=60, reopen="start", start=opened_by("Placed"),
+    )  # fmt: skip
+    held = Partition(topology)
+    object.__setattr__(held.stage.work.rules, "backoff", 0.001)
+    for sequence, kind in ((5, "Placed"), (6, "Shipped"), (8, "Placed"), (9, "Paid")):
+        held.log.append("a", {"n": sequence, "kind": kind})
+    if error == park():
+        held.log.append("a", b"a", [(RELEASE, b"unpark")])
+    held.start()
+    await held.until(lambda: held.runner.core.position == len(held.log.records))
+    await held.runner.stop(1)
+    assert [each for each in seen if each[0] != 6] == [(5, {}), (8, {}), (9, {"sum": 1})]
+
+
 async def test_a_redrive_that_is_over_its_time_limit_each_time_ends_and_can_be_given_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -556,6 +652,27 @@ async def test_a_stream_that_is_dropped_leaves_no_state_and_nothing_parked(
     await held.runner.stop(1)
 
 
+async def test_read_stores_take_what_a_dropped_stream_begins_anew_with() -> None:
+    async def handler(event: Event) -> list[Upsert]:
+        return [Upsert("board", {"id": event.stream}, {"n": event.sequence})]
+
+    held = _work(handler)
+    held.log.append("a", {"n": 7})
+    held.log.append("a", b"a", [(RELEASE, b"drop")])
+    held.log.append("a", {"n": 1})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 3)
+    await held.runner.stop(1)
+    held.new_run()
+    held.log.append("b", {"n": 1})
+    held.log.append("a", {"n": 2})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 5)
+    at = [(each["stream"], each.get("epoch"), each["sequence"]) for each in held.out("t.work")]
+    assert at == [("a", None, 7), ("a", 1, 1), ("b", None, 1), ("a", 1, 2)]
+    await held.runner.stop(1)
+
+
 @pytest.mark.parametrize("at_least_once", [False, True])
 async def test_without_a_transaction_the_rows_of_a_unit_fit_into_one_batch(
     at_least_once: bool,
@@ -611,6 +728,27 @@ async def test_what_its_inspector_no_longer_knows_is_malformed_rather_than_gone(
     held.start()
     await held.until(lambda: len(held.out("t.malformed")) == 1)
     await held.runner.stop(1)
+
+
+async def test_messages_whose_key_is_no_text_are_bad_news() -> None:
+    async def handler(event: Event) -> None:
+        pass
+
+    held = partition(handler)
+    for name in "abc":
+        held.log.append(name, name)
+    for record in held.log.records[:2]:
+        record.key = b"\xff"
+    held.start()
+    await held.until(lambda: held.runner.core.position == 3)
+    assert len(held.out("t.malformed")) == 2
+    status = decode_work_status(held.table.get(WORK))
+    assert status.malformed == 2
+    (trouble,) = StageTally("work", (WorkTally(0, 0, True, 0, 0, 0, status, "me", 0),)).troubles
+    assert trouble.place == MALFORMED
+    assert trouble.what == "2 messages are in the malformed topic, from partition 0"
+    await held.runner.stop(1)
+    assert held.new_run().status.status.malformed == 2
 
 
 @pytest.mark.parametrize("again", [1, 10])
