@@ -439,5 +439,6 @@ def test_a_stream_of_which_the_first_number_waits_is_not_told_to_wait_for_it() -
     driver = driver_of(lambda event: None, start=opened_by("Placed"))
     for sequence in (1, 2):
         driver.pipe("orders", order(sequence, kind="Changed"))
-    told = driver.explain("board", "a").causes
-    assert told == ("no event of kind 'Placed' has come, and 2 events wait for it",)
+    told = driver.explain("board", "a")
+    assert told.causes == ("no event of kind 'Placed' has come, and 2 events wait for it",)
+    assert "begins as soon as an event of kind 'Placed' comes" in told.next[0].what

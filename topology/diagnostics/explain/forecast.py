@@ -110,19 +110,20 @@ def _by_timer(status: StreamStatus, progress: Progress, context: StreamContext) 
         return [NextAction(f"sequence {status.head} is tried again", due)]
     if status.situation == "settling":
         return [NextAction("what has settled is handled", due)]
-    if status.situation == "released" or not status.blocked or status.missing is None:
+    waits = status.opened_by or (status.blocked and status.missing is not None)
+    if status.situation == "released" or not waits:
         return []
     if status.begins_with_lowest:
         return [NextAction(f"it begins with sequence {status.head}, or a lower one", due)]
-    comes = f"the stream goes on as soon as sequence {status.missing.first} comes"
+    comes = "the stream goes on as soon as what is missing comes"
     if status.opened_by:
         comes = f"the stream begins as soon as an event of kind {status.opened_by} comes"
-    elif not status.task.state.ordering.counts:
-        comes = "the stream goes on as soon as what is missing comes"
+    elif status.task.state.ordering.counts and status.missing is not None:
+        comes = f"the stream goes on as soon as sequence {status.missing.first} comes"
     if due is None and isinstance(gap := status.task.view.gap, Ask):
         asked = f"the relay of {gap.source} is asked for it every {gap.every:g} s"
         return [NextAction(f"{comes}; {asked}")]
-    if due is None:
+    if due is None or status.missing is None:
         return [NextAction(f"{comes}; the view's gap policy is to wait for it")]
     unread = context.lag + context.unkeyed
     behind = f", of which {counted(unread, 'offset is', 'offsets are')} unread" if unread else ""
