@@ -6,10 +6,11 @@ earlier commit, never between two, and what is missing is read from the changelo
 """
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from rocksdict import (
     AccessType,
@@ -112,6 +113,7 @@ class RocksTable:
         self.path = path
         self._db: Any
         self.name = f"in {path}"
+        self._scans = WeakSet[Generator[tuple[bytes, bytes], None, None]]()
         self._write_options = WriteOptions()
         self._write_options.disable_wal = True  # type: ignore[method-assign,assignment]
         # While its files have no room, RocksDB would let a write stand, for ever if need be.
@@ -167,6 +169,12 @@ class RocksTable:
         return value
 
     def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        found = self._scan(first, end)
+        self._scans.add(found)
+        return found
+
+    def _scan(self, first: bytes, end: bytes) -> Generator[tuple[bytes, bytes], None, None]:
+        rows: Any = None
         try:
             rows = self._db.iter()
             rows.seek(first)
@@ -179,6 +187,9 @@ class RocksTable:
             raise
         except Exception as error:
             raise _failure("read", self.path, error) from error
+        finally:
+            # Whoever keeps the error would keep the database open with it.
+            del rows
 
     def write(self, rows: Iterable[Row], offset: int | None = None) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -224,9 +235,12 @@ class RocksTable:
             raise _failure("close", self.path, error) from error
 
     def _let_go(self) -> None:
-        """Close the database here and now, not when somebody forgets it: on a full disk it takes a
-        second."""
+        """Close the database here and now, not when somebody forgets it, or a scan of it: on a full
+        disk it takes a second."""
         db, self._db = self._db, _Closed()
+        with suppress(RuntimeError, ValueError):  # one that is read or begun at this moment
+            for each in list(self._scans):
+                each.close()
         try:
             db.close()
         finally:

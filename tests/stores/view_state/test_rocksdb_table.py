@@ -141,6 +141,26 @@ def test_a_table_whose_offset_cannot_be_read_is_empty_again(tmp_path: Path) -> N
     again.close()
 
 
+def test_a_damaged_table_is_emptied_though_its_error_and_a_scan_are_kept(tmp_path: Path) -> None:
+    table = RocksTable(tmp_path / "0")
+    table.write([(b"p%04d" % n, b"%d" % n * 50) for n in range(5000)], 5000)
+    table.close()
+    (rows,) = (tmp_path / "0").glob("*.sst")
+    with rows.open("r+b") as damaged:
+        damaged.seek(rows.stat().st_size // 2)
+        damaged.write(b"\xa5" * 64)
+    table = RocksTable(tmp_path / "0")
+    begun = table.scan(b"p", b"q")
+    assert next(begun) == (b"p0000", b"0" * 50)
+    with pytest.raises(TableError, match="checksum") as kept:
+        list(table.scan(b"p", b"q"))
+    table.clear()
+    assert (table.offset, everything(table), list(begun)) == (None, {}, [])
+    table.close()
+    RocksTable(tmp_path / "0").close()
+    assert "cannot read" in str(kept.value)
+
+
 def test_a_killed_process_leaves_a_table_at_an_earlier_commit_never_between_two(
     tmp_path: Path,
 ) -> None:
