@@ -238,8 +238,8 @@ class RocksTable:
         """Close the database here and now, not when somebody forgets it, or a scan of it: on a full
         disk it takes a second."""
         db, self._db = self._db, _Closed()
-        with suppress(RuntimeError, ValueError):  # one that is read or begun at this moment
-            for each in list(self._scans):
+        for each in self._scans.copy():
+            with suppress(ValueError):  # it is read at this moment
                 each.close()
         try:
             db.close()

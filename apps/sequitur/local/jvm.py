@@ -94,15 +94,10 @@ def _link(link: Path, target: Path) -> None:
 def _package(name: str) -> Path:
     spec = find_spec(name)
     if spec is None or spec.origin is None:
-        from topology.model.extras import pip_install  # set-up has no packages yet
+        remedy = "run scripts/setup, then use .sequitur/venv/bin/python"
+        if not IS_CHECKOUT:
+            from topology.model.extras import pip_install  # set-up has no packages yet
 
-        raise LocalError(
-            f"package {name}",
-            f"not installed for {sys.executable}",
-            (
-                "run scripts/setup, then use .sequitur/venv/bin/python"
-                if IS_CHECKOUT
-                else pip_install("spark")
-            ),
-        )
+            remedy = pip_install("spark")
+        raise LocalError(f"package {name}", f"not installed for {sys.executable}", remedy)
     return Path(spec.origin).parent

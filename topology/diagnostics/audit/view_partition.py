@@ -55,10 +55,8 @@ class ViewPartition:
 
     def streams(self, received: Collection[str]) -> set[str]:
         """All streams that there is anything of. received: that came."""
-        rows, none = self.rows, self.order.start - self.order.step
-        # A row of one that has not begun may be in every partition, as every one was to drop it.
-        begun = (name for name in rows.streams if rows.last(name, none) != none)
-        known = {*received, *begun, *rows.waits, *rows.asked}
+        rows = self.rows
+        known = {*received, *rows.streams, *rows.waits, *rows.asked}
         return {*known, *self.records.outputs.chains, *self.records.away}
 
     def check(

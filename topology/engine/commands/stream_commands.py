@@ -14,6 +14,7 @@ from topology.engine.view_task import ViewTask
 from topology.model.counted import counted
 from topology.model.counts import saturated
 from topology.model.event import Event
+from topology.model.partition_table import Row
 from topology.model.printable import printable
 from topology.sequencer.progress import Progress, last_of
 
@@ -189,18 +190,21 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     if task.view.work is not None:
         name = FORCED_DROP if command.force else command.name.encode()
         tell_workers(task.view, stream, name, unit)
+    known = progress != task.state.ordering.first or task.state.known(stream)
     counts, parked = task.state.counts, task.state.parked.get(stream, 0)
     counts.parked -= parked
     counts.waiting -= len(lost) - parked
     counts.late -= len(late)
     counts.dead += len(lost) + len(late)
     task.state.forget(stream)
-    epoch = progress.epoch + 1 if isinstance(progress, Progress) else 1
-    # A read store would take what comes without it for what it had before; and what came before
-    # is no history of the stream that begins now.
-    anew = Progress(task.state.ordering.first, epoch=epoch, anew=task.state.position)
-    task.state.epochs = True
-    rows = task.state.keep({stream: anew}, {})
+    rows: list[Row] = []
+    if known:
+        # A read store would take what comes without an epoch for what it had before; and what came
+        # before is no history of the stream that begins now.
+        epoch = progress.epoch + 1 if isinstance(progress, Progress) else 1
+        anew = Progress(task.state.ordering.first, epoch=epoch, anew=task.state.position)
+        task.state.epochs = True
+        rows = task.state.keep({stream: anew}, {})
     rows += task.state.cells.forget(stream) if task.view.cells else ()
     task.state.note(unit, [*rows, *delete_rows(lost), *task.late_events.forget(stream)])
     lost += late

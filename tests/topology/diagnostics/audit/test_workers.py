@@ -6,15 +6,10 @@ import pytest
 from topology import Inspector, Topology
 from topology.diagnostics.audit import Audit, AuditReport, AuditSnapshot
 from topology.diagnostics.explain.work_tally import WorkTally
-from topology.engine.commit_unit import CommitUnit
-from topology.engine.intake import IntakeCounts
 from topology.engine.output.failure import WITHOUT_MESSAGES
-from topology.engine.redelivery.records import AT_WORKERS, bury
-from topology.engine.state.rows import COUNTS, WORK, encode_progress
+from topology.engine.state.rows import WORK
 from topology.engine.state.work_status import WorkStatus
-from topology.model.counts import Counts, encode_counts
-from topology.model.event import Event, Record
-from topology.sequencer.progress import Progress
+from topology.model.event import Record
 
 
 def audited(
@@ -70,25 +65,3 @@ def test_what_is_with_them_is_counted_apart() -> None:
     told = "workers of view work: 1 message is in the malformed topic, from partition 0"
     assert report.bad_news == ["3 parked", told]
     assert report.pending == ["2 arrived and not committed"]
-
-
-def test_a_stream_that_every_partition_was_to_drop_is_looked_for_where_it_came() -> None:
-    topology = Topology("t")
-    source = topology.source("in", inspector=Inspector("id", "n"), keyed=True, partitions=2)
-    topology.view("work", of=source, workers=2, handler=lambda event: None, run_in="threads")
-    made = Audit(topology, AuditSnapshot({("in", 0): (1, IntakeCounts(1))}), {"in": 2})
-    counts = encode_counts(Counts(received=1, processed=1))
-    for number in (0, 1):
-        rows = [(b"pa", encode_progress(Progress(0, epoch=1, anew=1), None)), (COUNTS, counts)]
-        for name, row in rows[: 2 - number]:
-            made.row("work", Record("t-work-changelog", number, 0, name, row))
-    made.work_row("work", Record("t-work.arrivals", 0, 0, WORK, WorkStatus(dead=1).encode()))
-    made.begin()
-    view = topology.views["work"]
-    made.feed([Record("in", 0, 0, b"a", b'{"id":"a","n":1}')])
-    event = Event("a", 1, None, None, Record("in", 0, 0, None, None))
-    unit = CommitUnit("in", 0)
-    bury(view, event, f"its stream was dropped{AT_WORKERS}", unit)
-    key, value, _, headers = unit.keyed[view.dead_topic][0]
-    made.feed([Record(view.dead_topic, 0, 0, key, value, headers)])
-    assert made.report().violations == []

@@ -330,6 +330,14 @@ def test_read_stores_take_what_a_dropped_stream_begins_anew_with(restarts: bool)
         assert json.loads(driver.read("shop.board")[-1].value or b"")["epoch"] == times
 
 
+def test_drop_leaves_nothing_of_a_stream_that_its_partition_does_not_know() -> None:
+    """Where nobody knows it, every partition is told to drop it."""
+    shop = Shop(workers=2)
+    shop.pipe(1)
+    assert shop.driver.command("drop", "board", "b", force=True).done
+    assert "has no stream 'b'" in shop.driver.command("drop", "board", "b").message
+
+
 @pytest.mark.parametrize("bad", [(), (1,)])
 def test_drop_is_refused_when_events_wait_and_loses_none_untold(bad: tuple[int, ...]) -> None:
     shop = Shop(*bad, error=park(), buffer=2, full=spill())
