@@ -44,7 +44,8 @@ def check_interrupted() -> None:
     """Raise KeyboardInterrupt with the number of the first signal, if one came.
 
     Call it in loops that wait, after `interrupted_by` too: Python drops what a signal raises while
-    the garbage collector or a C library calls back.
+    the garbage collector or a C library calls back, and 3.14 may begin to sleep, or to wait for
+    input, with a signal that has come and was not looked for.
     """
     if _received:
         raise KeyboardInterrupt(_received[0])

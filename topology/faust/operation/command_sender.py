@@ -189,8 +189,9 @@ class CommandSender:
                         )
                         # At least once, a partition may answer again after a crash.
                         partition = body.get("partition", record.offset)
-                        self._found.setdefault(body["id"], {}).setdefault(partition, result)
-                        until = time.monotonic() + seconds
+                        found = self._found.setdefault(body["id"], {})
+                        if found.setdefault(partition, result) is result:
+                            until = time.monotonic() + seconds
 
     def _is_answered(self, id: str, wanted: Mapping[str, int]) -> bool:
         return len(self._found.get(id, ())) >= wanted[id]

@@ -10,11 +10,13 @@ from sequitur.local.home import ROOT
 
 WAITS = """\
 import signal, sys, time
-from sequitur.cli.signals import interrupted_by
+from sequitur.cli.signals import check_interrupted, interrupted_by
 interrupted_by(signal.SIGTERM)
 try:
     print("up", flush=True)
-    time.sleep(600)
+    for _ in range(6000):
+        check_interrupted()
+        time.sleep(0.1)
 except KeyboardInterrupt:
     sys.exit(7)
 """
