@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
+from stores.db.dialect import check_commits
 from stores.db.sqlite_wal import set_wal
 
 BUSY = 20_000
@@ -26,6 +27,7 @@ def begin_immediate(engine: Engine) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _settings(connection: Any, _: Any) -> None:
+        check_commits(connection)
         connection.isolation_level = None  # sqlite3 itself begins nothing
         connection.execute(f"PRAGMA busy_timeout={BUSY}")
         set_wal(connection, BUSY / 1000)

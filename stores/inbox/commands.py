@@ -2,15 +2,16 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, select, union, update
 
 from stores.db.clock import Now
 from stores.db.dialect import begin_writing
 from stores.inbox.dead_messages import bury, dead_counts
 from stores.inbox.inbox import Inbox
 from stores.inbox.message import Gap, InboxError, ParkedStream, shown
-from stores.inbox.tables import COMMANDS, DELIVERIES, MESSAGES, STREAMS
+from stores.inbox.tables import COMMANDS, DEAD, DELIVERIES, MESSAGES, OFFSETS, STREAMS
 from topology.model.printable import printable
 
 RECORDED = 10_000
@@ -59,6 +60,21 @@ class InboxCommand:
     sequence: int | None
     who: str
     why: str
+
+
+def others(inbox: Inbox) -> list[str]:
+    """Names of the inboxes beside one of which there is nothing, 20 at most; none if there is.
+
+    Args:
+        inbox: the one that was asked for.
+    """
+    names = [each.c.inbox for each in (STREAMS, OFFSETS, DEAD, COMMANDS)]
+    mine = union(*(select(name).where(name == inbox.name) for name in names))
+    every = union(*map(select, names)).order_by("inbox").limit(20)
+    with inbox.engine.connect() as connection:
+        if connection.execute(mine).first() is not None:
+            return []
+        return list(connection.execute(every).scalars())
 
 
 def counts(inbox: Inbox) -> InboxCounts:
@@ -131,8 +147,9 @@ def parked(inbox: Inbox, limit: int = 100) -> list[ParkedStream]:
         limit: the most streams to list.
     """
     columns = STREAMS.c
+    head = _head(columns.id).scalar_subquery()
     found = (
-        select(columns.topic, columns.stream, func.min(MESSAGES.c.sequence))
+        select(columns.topic, columns.stream, head)
         .add_columns(DELIVERIES.c.attempts, columns.parked, func.count())
         .join(DELIVERIES, DELIVERIES.c.stream_id == columns.id)
         .join(MESSAGES, MESSAGES.c.stream_id == columns.id)
@@ -179,8 +196,7 @@ def redrive(inbox: Inbox, topic: str, stream: str, *, who: str = "", why: str = 
     """
     with inbox.engine.begin() as connection:
         of = _parked(connection, inbox, topic, stream)
-        head = select(func.min(MESSAGES.c.sequence)).where(MESSAGES.c.stream_id == of)
-        sequence = connection.execute(head).scalar_one_or_none()
+        sequence = connection.execute(_head(of)).scalar_one_or_none()
         _release(connection, of)
         _record(connection, inbox, ("redrive", topic, stream, sequence, who, why))
 
@@ -252,6 +268,13 @@ def _record(
     )  # fmt: skip
     for old in connection.execute(last).scalars():
         connection.execute(delete(COMMANDS).where(columns.inbox == inbox.name, columns.id <= old))
+
+
+def _head(of: int | ColumnElement[int]) -> Select[Any]:
+    """The sequence of a stream's first message."""
+    messages = MESSAGES.alias().c
+    found = select(messages.sequence).where(messages.stream_id == of)
+    return found.order_by(messages.epoch, messages.sequence).limit(1)
 
 
 def _bytes(content: object) -> bytes:

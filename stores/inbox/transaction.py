@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import (
+    DBAPIError,
+    InvalidRequestError,
+    PendingRollbackError,
+    ResourceClosedError,
+    SQLAlchemyError,
+)
 
 from stores.db.data_errors import is_passing
 from stores.inbox.delivery_queue import Delivery
@@ -23,6 +29,9 @@ if TYPE_CHECKING:
 
 ROUNDS = 100
 """How often to look again where all that was found was void."""
+
+_OF_USE = (InvalidRequestError, PendingRollbackError, ResourceClosedError)
+"""How SQLAlchemy says that a connection was used wrongly; further kinds of the first do not."""
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -142,4 +151,4 @@ def caused_by_message(error: Exception) -> bool:
     """
     if isinstance(error, DBAPIError):
         return not is_passing(error)
-    return not isinstance(error, InboxError | TwoPhaseError)
+    return type(error) not in _OF_USE and not isinstance(error, InboxError | TwoPhaseError)

@@ -60,7 +60,9 @@ class _Sqlite(Producer):
         _check_transaction(connection)
 
     def run(self, statement: Statement, values: Mapping[str, Any]) -> Sequence[Any]:
-        return self.connection.execute(statement.named, values).fetchall()  # type: ignore[no-any-return]
+        cursor = self.connection.cursor()
+        cursor.row_factory = None
+        return cursor.execute(statement.named, values).fetchall()  # type: ignore[no-any-return]
 
 
 class _Psycopg(Producer):

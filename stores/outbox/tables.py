@@ -168,4 +168,5 @@ def _is_autocommit(connection: Connection) -> bool:
     if connection.dialect.name != "sqlite":
         return False
     driver: Any = connection.connection.driver_connection
-    return driver.isolation_level is None and not driver.in_transaction
+    alone = driver.isolation_level is None or getattr(driver, "autocommit", None) is True
+    return alone and not driver.in_transaction

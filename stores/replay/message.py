@@ -93,10 +93,12 @@ def kept_value(kind: FieldKind, value: Any) -> Value | None:
         return kept_text(str(value))
     if value.__class__ is int and kind is FieldKind.INTEGER:
         return kept_integer(value)
+    if value.__class__ is bool or (value.__class__ is str and "_" in value):
+        return None
     try:
         number = float(value) if kind is FieldKind.NUMBER else int(value)
     except (TypeError, ValueError, OverflowError):
         return None
     if isinstance(number, int):
-        return kept_integer(number)
+        return kept_integer(number) if isinstance(value, str | bytes) or number == value else None
     return number if number - number == 0 else None  # neither infinite nor NaN

@@ -28,7 +28,7 @@ from stores.db.advisory_locks import AdvisoryLock
 from stores.db.clock import Now
 from stores.db.dialect import begin_writing, insert
 from stores.db.missing_tables import create_missing
-from stores.replay.errors import ReplayError, UnknownReplay, WrongState
+from stores.replay.errors import Busy, ReplayError, UnknownReplay, WrongState
 from stores.replay.message import kept_text
 from stores.replay.query import Query
 from stores.replay.replay_state import ReplayAction, ReplayState
@@ -154,6 +154,7 @@ class Recoveries:
 
         Raises:
             ReplayError: what is wrong with it.
+            Busy: too many are not closed.
         """
         id = id or uuid4().hex[:12]
         topics = {each: checked_topic(f"{each}.recovery.{id}") for each in asked.topics}
@@ -179,7 +180,8 @@ class Recoveries:
             begin_writing(connection)
             open_ = select(func.count()).where(RECOVERIES.c.closed.is_(None))
             if connection.execute(open_).scalar_one() >= MOST_OPEN:
-                raise ReplayError(f"{MOST_OPEN} recoveries are open: close some")
+                what = f"the topics of {MOST_OPEN} recoveries are there still: close some"
+                raise Busy(what)
             connection.execute(insert(connection, RECOVERIES).values(row).on_conflict_do_nothing())
         return self.get(id)
 

@@ -6,7 +6,7 @@ inferred gets one from its first value that is not null. Values are fitted to th
 | kind | takes | written as |
 |---|---|---|
 | `int` | integers of 64 bits, true and false as 1 and 0, 5.0 as 5 | integer |
-| `float` | numbers | floating point |
+| `float` | numbers; an int that a float holds exactly | floating point |
 | `str` | anything; what is no text becomes its JSON | text |
 | `bool` | true, false, 1, 0 | true or false |
 | `Number` | integers of 64 bits and floating point | as it is |
@@ -145,7 +145,9 @@ def fit(value: Any, kind: Kind) -> Any:
             return int(value)
     elif kind is float:
         if given is int:
-            return float(value)
+            if value.bit_length() <= 1023 and float(value) == value:
+                return float(value)
+            raise Refused(f"{shown(value)} has more than 53 bits; declare the column as int")
     elif kind is bool:
         if given is int and value in (0, 1):
             return bool(value)

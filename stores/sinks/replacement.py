@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from stores.sinks.decoding import Mark, Stream
+from stores.sinks.decoding import Mark, Stream, decode
 from stores.sinks.errors import DataRefused
 from stores.sinks.records import OutputRecord
 from stores.sinks.reduction import FEW, Reduction
@@ -19,12 +19,16 @@ def fold_replacement(schema: Schema, records: Iterable[OutputRecord]) -> Reducti
         records: the row changes of whole streams.
 
     Raises:
-        DataRefused: a record cannot be applied.
+        DataRefused: a record cannot be applied; the text names its stream.
     """
     reduction = Reduction(schema, _Nothing(), {})
     reduction.fold(records)
     if reduction.dead:
-        raise DataRefused(f"it cannot be applied: {reduction.applied.reason}")
+        topic, _, _, reason, value = reduction.dead[0]
+        found = decode(topic, value)
+        what = f"stream {found[0][2]!r}" if isinstance(found, tuple) else "a record"
+        more = f" (the first of {len(reduction.dead)})" if len(reduction.dead) > 1 else ""
+        raise DataRefused(f"{what} cannot be applied{more}: {reason}")
     return reduction
 
 

@@ -20,12 +20,13 @@ async def standing_still(own: Site, peer: Site, topic: str) -> dict[int, str]:
         topic: which.
 
     Raises:
-        SiteError: the topic is not there.
+        SiteError: the own site has no such topic.
         KafkaError, OSError, TimeoutError: a site does not answer.
     """
     positions, last = progress_of(await peer.rows(FORWARDED), await own.identify(), topic)
     here = await own.extents(topic)
     try:
+        check_partitions(topic, len(here), peer, await peer.partitions(topic))
         check_topic(topic, await own.topic_id(topic), positions)
     except SiteError as error:
         return dict.fromkeys(here, str(error))
@@ -61,6 +62,15 @@ def check_no_loop(own: Site, own_id: str, peer: Site, peer_id: str) -> None:
         raise SiteError(
             f"sites {printable(own.name)} and {printable(peer.name)} are the same cluster, "
             f"{printable(own_id)}: its messages would come back to it; remove one of them"
+        )
+
+
+def check_partitions(topic: str, here: int, peer: Site, there: int) -> None:
+    """Raise SiteError if a topic has another number of partitions at another site."""
+    if here != there:
+        raise SiteError(
+            f"{topic} has {here} partitions here and {there} at site {printable(peer.name)}: "
+            "keys would be elsewhere; give it as many"
         )
 
 

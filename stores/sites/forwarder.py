@@ -6,7 +6,7 @@ import time
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from stores.sites.checks import check_no_loop, check_topic, reasons_to_stop
+from stores.sites.checks import check_no_loop, check_partitions, check_topic, reasons_to_stop
 from stores.sites.copy_writer import SHUT_OUT, Copy, CopyWriter, last_of
 from stores.sites.errors import AWAY, SiteError, SiteFenced
 from stores.sites.fences import check_fence, topic_row
@@ -68,12 +68,9 @@ class Forwarder:
         own, peer = await self.own.identify(), await self.peer.identify()
         self._own_id = own
         check_no_loop(self.own, own, self.peer, peer)
-        numbers = (await self.own.extents(self.topic)).keys()
-        if numbers != set(range(there := await self.peer.partitions(self.topic))):
-            raise SiteError(
-                f"{self.topic} has {len(numbers)} partitions here and {there} at site "
-                f"{printable(self.peer.name)}: keys would be elsewhere; give it as many"
-            )
+        numbers = await self.own.partitions(self.topic)
+        there = await self.peer.partitions(self.topic)
+        check_partitions(self.topic, numbers, self.peer, there)
         if (writer := self._writer) is None or writer.cluster != own:
             writer = self._writer = CopyWriter(self.peer, own, self.topic)
         # Before, so as not to shut out who takes this site over; and after, as that one fences

@@ -60,7 +60,8 @@ class FileTable:
         try:
             try:
                 self._load()
-            # Damaged is a ValueError; a file is missing after a kill while they were deleted.
+            # Damaged is a ValueError; a file is missing in a new table, and after a kill while they
+            # were deleted.
             except (LookupError, TypeError, ValueError, FileNotFoundError):
                 self._start_empty()
         except OSError as error:
@@ -69,9 +70,6 @@ class FileTable:
 
     def _load(self) -> None:
         current = self.path / "current"
-        if not current.exists():
-            self._start_empty()
-            return
         about = decode_line(current.read_bytes())
         if about["format"] != FORMAT:
             raise Damaged(f"format {about['format']}")

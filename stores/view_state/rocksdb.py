@@ -23,6 +23,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from stores.paths import is_there
 from stores.view_state.table import TableBusy, TableError, TableFull, TableUnavailable
 from topology.model.partition_table import Row
 
@@ -221,7 +222,7 @@ class RocksTable:
         self.offset = None
 
     def _delete(self) -> None:
-        if self.path.exists():
+        if is_there(self.path):
             shutil.rmtree(self.path)
 
     def close(self) -> None:

@@ -51,6 +51,11 @@ class Graph(SideTopics):
         return MappingProxyType(self._routes)
 
     @property
+    def parallel_stages(self) -> MappingProxyType[str, OrderedStage]:
+        """Name → what `parallel` declared, in order of declaration."""
+        return MappingProxyType(self._parallel)
+
+    @property
     def stages(self) -> list[OrderedStage]:
         """What works side by side: the second stages of views, and those of `parallel`."""
         of_views = [stage for view in self._views.values() if (stage := stage_of(view))]

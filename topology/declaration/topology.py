@@ -433,7 +433,8 @@ class Topology(Routing):
             inspectors: name of a source → its inspector.
 
         Raises:
-            DeclarationError: a source is not there, or something is no inspector.
+            DeclarationError: a source is not there, something is no inspector, or its ids are of
+                other types where a lookup finds streams by them.
         """
         if not isinstance(inspectors, Mapping):
             raise DeclarationError(
@@ -451,7 +452,13 @@ class Topology(Routing):
             inspector = inspectors.get(name)
             other._sources[name] = source if inspector is None else source.inspected_by(inspector)
         for name, view in self._views.items():
-            other._views[name] = replace(view, of=other._sources[view.of.name])
+            of = other._sources[view.of.name]
+            if view.looked_up and of.stream_ids != view.of.stream_ids:
+                raise DeclarationError(
+                    f"source {of.name!r}: a lookup reads its ids as {view.of.inspector!r} does; "
+                    "an inspector with another stream_type= has to be declared in the topology"
+                )
+            other._views[name] = replace(view, of=of)
         other._parallel.update(self._parallel)
         other._routes.update(self._routes)
         return other

@@ -23,6 +23,7 @@ from topology.declaration.starts import Closing, First, Start
 from topology.inspectors.stream_ids import StreamIds
 from topology.model.errors import DeclarationError
 from topology.model.event import Event
+from topology.model.names import signature_of
 from topology.model.table import Table
 from topology.sequencer.ordering import Ordering
 
@@ -61,6 +62,7 @@ class View(SideTopics):
         folds: name of a fold of the view's verbs → its rows.
         by_row: whether the handler can leave out the rows of an event that fail.
         taken: topics that verbs of the view's own read instead of their being written.
+        looked_up: whether lookups find its streams, by ids as they were when it was declared.
         is_async: whether the handler has to be awaited.
         start: where a stream begins.
         closing: what closes a stream, None for nothing.
@@ -99,6 +101,7 @@ class View(SideTopics):
     folds: Mapping[str, RowsOf] = field(default_factory=dict)
     by_row: bool = False
     taken: frozenset[str] = frozenset()
+    looked_up: bool = False
 
     @property
     def _prefix(self) -> str:
@@ -180,7 +183,7 @@ def handler_shape(name: str, handler: Handler) -> tuple[int, bool]:
         raise DeclarationError(f"view {name!r}: the handler {handler!r} is no function")
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
-        parameters = inspect.signature(handler).parameters.values()
+        parameters = signature_of(handler).parameters.values()
     except (TypeError, ValueError):
         parameters = {}.values()
     needed = [p for p in parameters if p.kind in kinds and p.default is p.empty]

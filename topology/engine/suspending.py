@@ -24,7 +24,8 @@ def suspend_failed(
         what = failure.action
         retry = None
         if what.retry:
-            retry = PendingRetry(what.retry, unit.now + max(1, round(what.delay * 1000)))
+            delay = max(1, round(what.delay * 1000))
+            retry = PendingRetry(what.retry, unit.now + delay, delay)
             state.retries.add(retry.due, stream)
         failed[stream] = (failure.event, retry)
         if what.halts:
@@ -55,7 +56,8 @@ def count_parked(
                 first = islice(rows, state.ordering.drain)
                 new = {e.sequence: e for e in (*first, *new.values(), *(progress.ring or ()))}
             events = [new[at] for at in sorted(new)]
-            report_parked(task.view, progress, events, held.get(stream), unit)
+            more = 0 if before else max(0, progress.waiting - len(events))
+            report_parked(task.view, progress, events, held.get(stream), unit, more)
         moved = parked.get(stream, 0) - before
         counts.parked += moved
         counts.waiting -= moved

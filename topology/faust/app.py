@@ -10,6 +10,7 @@ from faust.stores import STORES
 from faust.types import StreamT
 from faust.types._env import WEB_PORT
 from faust.types.settings import Settings as FaustSettings
+from pydantic import ValidationError
 
 from topology.declaration.environment import with_inspectors
 from topology.declaration.timeouts import Clock
@@ -113,13 +114,15 @@ def compile(topology: Topology, **settings: Any) -> App:
         The app. Nothing is connected until a worker or a command starts.
 
     Raises:
-        DeclarationError: the environment names an inspector that cannot be used, or there is no
-            setting of a name.
-        pydantic.ValidationError: a setting is wrong.
+        DeclarationError: the environment names an inspector that cannot be used, there is no
+            setting of a name, or one is wrong.
     """
     topology = with_inspectors(topology, os.environ)
     known = set(Settings.model_fields)
-    conf = Settings(**{name: value for name, value in settings.items() if name in known})
+    try:
+        conf = Settings(**{name: value for name, value in settings.items() if name in known})
+    except ValidationError as error:
+        raise DeclarationError(f"compile: {_first_of(error)}") from None
     passed = {name: value for name, value in settings.items() if name not in known}
     for name in passed:
         if name not in _PASSED_ON:
@@ -204,6 +207,12 @@ def compile(topology: Topology, **settings: Any) -> App:
 
     register(app)
     return app
+
+
+def _first_of(error: ValidationError) -> str:
+    first: Any = error.errors(include_input=False, include_url=False)[0]
+    why = first["msg"].removeprefix("Value error, ")
+    return f"setting {first['loc'][0]!r}: {why}" if first["loc"] else why
 
 
 def _source_agent(app: App, topology: Topology, name: str, topics: str) -> None:

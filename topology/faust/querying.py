@@ -41,7 +41,8 @@ async def query(
         raise CannotAnswer("no worker's address is known: give one, or set SEQUITUR_QUERIES")
     url = at if "://" in at else f"http://{at}"
     names = {"first": "from", "end": "to"}
-    params = {names.get(name, name): str(value) for name, value in asked.items() if value}
+    given = {name: str(value) for name, value in asked.items() if value is not None}
+    params = {names.get(name, name): text for name, text in given.items() if text}
     limit = aiohttp.ClientTimeout(PATIENCE)
     try:
         async with (

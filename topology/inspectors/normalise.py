@@ -23,6 +23,10 @@ _ANY_GUID = re.compile(rf"{_GUID.pattern}|{_DIGITS}", re.I | re.A)
 _INT = re.compile(r"[+-]?[0-9]{1,512}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _REVISION = re.compile(r"([0-9]{1,19})-[^\s-]+")
+_BASIC = re.compile(r"(?:[0-9]{8}|[0-9]{4}W[0-9]{2,3})[Tt ][0-9]{2,6}.*")
+"""A time without hyphens; a date alone is a number."""
+_NEXT_DAY = re.compile(r"[0-9]{4}-?(?:[0-9]{2}-?[0-9]{2}|W[0-9]{2}(?:-?[0-9])?)[^0-9]24")
+"""24:00, which Python takes for 00:00 of the next day from 3.14 on."""
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 STREAM_LETTERS = 512
 """Characters in a stream id; longer ones are a sign of a wrong field path."""
@@ -124,16 +128,17 @@ def sequence_number(value: Any, kind: SequenceType = "auto") -> int:
         text = value.strip()
         if _NUMBER.fullmatch(text):
             return sequence_number(int(text))
+        timed = "-" in text[1:] or _BASIC.fullmatch(text)
         if kind == "revision":
             if found := _REVISION.fullmatch(text):
                 return sequence_number(int(found[1]))
-            if "-" not in text[1:]:
+            if not timed:
                 raise Malformed(
                     f"the sequence {value[:80]!r} does not begin with a number: a chain of hashes "
                     "alone has no order that tells an old copy from a new event; as the sequence, "
                     "take a version, revision or time that increases along the chain"
                 )
-        if kind != "number" and "-" in text[1:]:
+        if kind != "number" and timed:
             return _moment(text)
         raise Malformed(f"the sequence {value[:80]!r} is not a number")
     if isinstance(value, float) and value.is_integer():
@@ -164,6 +169,8 @@ def _timestamp(value: Any) -> int:
 
 def _moment(text: str) -> int:
     try:
+        if _NEXT_DAY.match(text):
+            raise ValueError
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise Malformed(f"the sequence {text[:80]!r} is not an ISO 8601 time") from None

@@ -33,6 +33,6 @@ class KnownObjects:
     def note(self, of: Hashable, objects: int) -> None:
         """So many are in use for `of`; the collector looks when as many more have been made."""
         self._known[of] = objects
-        if gc.get_threshold() == self._thresholds:
+        if gc.get_threshold()[:2] == self._thresholds[:2]:  # the third one not all Pythons keep
             self._thresholds = COLLECTOR[0] + sum(self._known.values()), *COLLECTOR[1:]
             gc.set_threshold(*self._thresholds)

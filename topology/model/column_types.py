@@ -122,6 +122,8 @@ def read_datetime(value: Any) -> datetime:
             f"{shown(value)} has no time zone; yield an aware datetime, or say Z or an offset"
         )
     try:
+        if clock.startswith("24"):  # which Python takes for the next day's 00 from 3.14 on
+            raise ValueError("hour must be in 0..23")
         moment = datetime.fromisoformat(
             f"{day}T{clock}{'.' + fraction if fraction else ''}{zone.upper()}"
         )

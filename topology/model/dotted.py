@@ -3,6 +3,7 @@
 import pkgutil
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -24,6 +25,7 @@ _EXTRAS = {
 }
 """Package → the extra of Sequitur that brings it."""
 _HERE = Path(__file__).parents[1]
+_LIBRARIES = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
 
 
 def load(what: str, place: object, instead: str) -> Any:
@@ -99,7 +101,7 @@ def imported(what: str, module: str) -> ModuleType:
         ) from error
     except Exception as error:
         raise DeclarationError(
-            f"{what}: importing {module!r} failed ({described(error)}){_wanted_at(error)}"
+            f"{what}: importing {module!r} failed ({_in_one_line(error)}){_wanted_at(error)}"
         ) from error
 
 
@@ -120,7 +122,7 @@ def _given(what: str, place: str, module: ModuleType, name: str) -> Any:
         return getattr(module, name, None)
     except Exception as error:
         raise DeclarationError(
-            f"{what} {place!r}: making {name!r} failed ({described(error)}){_wanted_at(error)}"
+            f"{what} {place!r}: making {name!r} failed ({_in_one_line(error)}){_wanted_at(error)}"
         ) from error
 
 
@@ -138,13 +140,21 @@ def top_modules() -> Iterable[str]:
     return {each.name for each in pkgutil.iter_modules()} | {*sys.modules}
 
 
+def _in_one_line(error: BaseException) -> str:
+    return " ".join(described(error).split())
+
+
 def _wanted_at(error: BaseException) -> str:
-    """The user's line that failed, where one did."""
+    """The user's line that failed, where one did; a library's only if no other did."""
     frames = [
-        (path.name, frame.lineno)
+        (path, frame.lineno)
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith("<")
         if not (path := Path(frame.filename)).is_relative_to(_HERE)
         and not path.match("importlib/__init__.py")
     ]
-    return f", at {frames[-1][0]} line {frames[-1][1]}" if frames else ""
+    own = [each for each in frames if not any(map(each[0].is_relative_to, _LIBRARIES))]
+    if not frames:
+        return ""
+    path, line = (own or frames)[-1]
+    return f", at {path.name} line {line}"

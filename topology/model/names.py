@@ -1,6 +1,7 @@
 """Names of topologies, sources, views, tables: what Kafka and a database take without surprises."""
 
 import re
+import sys
 from collections.abc import Callable, Iterable
 from inspect import Signature, iscoroutinefunction, signature
 from typing import Any
@@ -61,13 +62,23 @@ def plain_function(what: str, function: Any, *of: str) -> None:
         )
 
 
+def signature_of(function: Callable[..., object], *, follow_wrapped: bool = True) -> Signature:
+    """As `inspect.signature`, where annotations name what only a type checker imports, too."""
+    how: dict[str, Any] = {"follow_wrapped": follow_wrapped}
+    if sys.version_info >= (3, 14):  # which evaluates annotations when they are asked for
+        from annotationlib import Format
+
+        how["annotation_format"] = Format.STRING
+    return signature(function, **how)
+
+
 def misfit(function: Callable[..., object], takes: int) -> Signature | None:
     """The arguments of a function that cannot be called with so many, None if it can."""
     try:
         # Of a decorator's own function: it may give the one behind it more than it gets.
-        arguments = signature(function, follow_wrapped=False)
+        arguments = signature_of(function, follow_wrapped=False)
     except Exception:
-        return None  # written in C, it may have none; what annotations name may not be there
+        return None  # written in C, it may have none
     try:
         arguments.bind(*[None] * takes)
     except TypeError:

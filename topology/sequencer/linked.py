@@ -19,6 +19,12 @@ class ChainOrdering(SparseOrdering):
         """Whether an event follows `last`: its predecessor is behind, or it is a chain's first."""
         raise NotImplementedError
 
+    def may_follow(self, progress: Progress, event: Event) -> bool:
+        """Whether an event is the next one, or begins a stream anew that was closed."""
+        if self.is_next(event, progress.last):
+            return True
+        return progress.closed is not None and self.is_next(event, self.first)
+
     def behind(self, event: Event) -> int:
         """Up to where a gap in front of an event is given up."""
         return event.sequence - 1
@@ -31,7 +37,7 @@ class ChainOrdering(SparseOrdering):
         if not ring:
             return False
         head = ring.slots[min(ring.slots)]
-        return self.may_begin(progress, head) and self.is_next(head, progress.last)
+        return self.may_begin(progress, head) and self.may_follow(progress, head)
 
     def before(self, event: Event, last: int) -> int:
         return last if self.is_next(event, last) else self.behind(event)
@@ -98,7 +104,7 @@ class ChainRun(SparseRun):
     def lets_go(self, progress: Progress, event: Event) -> bool:
         if progress.suspended or self.stays_closed(progress, event):
             return False
-        return self.ordering.is_next(event, progress.last)
+        return self.ordering.may_follow(progress, event)
 
     def due(self, stream: str, progress: Progress, now: int) -> None:
         """Give up what is missing before the lowest event that waits."""

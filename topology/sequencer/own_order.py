@@ -11,7 +11,8 @@ from topology.sequencer.linked import ChainOrdering
 class OwnOrdering(ChainOrdering):
     """As links, but what the predecessor is only the order knows.
 
-    follows: whether an event is the next behind a sequence, None where the stream has yet to begin.
+    follows: whether an event is the next behind a sequence, None where the stream has yet to begin,
+    for the first time or again.
     """
 
     follows: Callable[[Event, int | None], bool] = field(kw_only=True)

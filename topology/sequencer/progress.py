@@ -17,10 +17,14 @@ RECENT_KEPT = 16
 
 
 class PendingRetry(NamedTuple):
-    """A failed event is to be tried again: how often it was so far, and when it is due (ms)."""
+    """A failed event is to be tried again: how often it was so far, and when it is due (ms).
+
+    delay: how long that was from its failure (ms), 0 where a row of before does not say so.
+    """
 
     attempts: int
     due: int
+    delay: int = 0
 
 
 @dataclass(slots=True)

@@ -130,12 +130,17 @@ class Run:
 
     def advance(self, event: Event, progress: Progress) -> None:
         """An event is ready: the stream is at it now, and may begin again or end with it."""
-        ordering, result = self.ordering, self.result
         progress.last = event.sequence
         progress.retry = None
-        result.ready.append(event)
-        if progress.closed is not None:
-            self.reopen(event, progress)
+        self.result.ready.append(event)
+        if progress.closed is not None or event.kind in self.ordering.closes:
+            self.begin_or_end(event, progress)
+
+    def begin_or_end(self, event: Event, progress: Progress) -> None:
+        """The stream is at an event now, handled or not: if it is closed, it begins again with it;
+        and it may end with it."""
+        ordering, result = self.ordering, self.result
+        self.reopen(event, progress)
         if event.kind in ordering.closes:
             due = max(self.timers.clock, event.arrived) + ordering.retention
             progress.closed = result.closed[event.stream, event.sequence] = due

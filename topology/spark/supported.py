@@ -15,6 +15,12 @@ def check_supported(topology: Topology) -> None:
     Raises:
         DeclarationError: the first thing that it cannot run, and what to do instead.
     """
+    for what, names in (("route", topology.routes), ("parallel", topology.parallel_stages)):
+        for name in names:
+            raise DeclarationError(
+                f"{what}({name!r}) is a stage of its own, which only Faust runs: declare it in a "
+                "topology of its own, and run that with Faust"
+            )
     if not topology.views:
         raise DeclarationError(
             f"topology {topology.name!r} has no views: there is nothing to run; declare one"

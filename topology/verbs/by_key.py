@@ -1,6 +1,6 @@
 """Folds by a key of the event, over all streams: one hop through a topic of the topology's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, Unpack
 
@@ -102,6 +102,8 @@ class ByKey(Generic[T]):
                 "rebuild_stream() away"
             )
         self._input.check_reopen(name, options, REOPEN)
+        if combine is not None and not isinstance(combine, Mapping):
+            raise DeclarationError(f"view {name!r}: combine={combine!r:.100}; give option → value")
         topic = f"{self._input.graph.name}.{name}.by-key"
         then: CombineOptions = {"tables": options.pop("tables", ()), **(combine or {})}
         sender = self._send(aggregate, f"{name}-by", topic, options)

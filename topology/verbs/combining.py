@@ -107,8 +107,8 @@ def combined(
     """
     if unknown := options.keys() - CombineOptions.__annotations__.keys():
         raise DeclarationError(
-            f"view {name!r}: {sorted(unknown)[0]}= is no option of a view that combines, which has "
-            f"{', '.join(CombineOptions.__annotations__)}"
+            f"view {name!r}: {min(unknown, key=str)}= is no option of a view that combines, which "
+            f"has {', '.join(CombineOptions.__annotations__)}"
         )
 
     def bounds(start: int, end: int) -> tuple[datetime | None, datetime | None]:

@@ -8,6 +8,7 @@ from topology.declaration.policies import Full, Gap, OnError, OnLate
 from topology.declaration.source import Source
 from topology.declaration.starts import Reopen, Start
 from topology.declaration.topology import Topology
+from topology.declaration.view_checks import checked_tables
 from topology.model.errors import DeclarationError
 from topology.model.table import Table
 
@@ -63,7 +64,7 @@ def declare(
             f"{', '.join(ViewOptions.__annotations__)}; write a handler for others"
         )
     if table is not None:
-        tables = tuple(given.get("tables", ()))
+        tables = checked_tables(name, given.get("tables", ()))
         given["tables"] = (*tables, *own_table(name, tables, table))
     graph.view(name, of=source, handler=handler, emits=emits, **given)
     graph.replace_view(replace(graph.views[name], plain_state=plain_state))

@@ -52,7 +52,7 @@ def emitted(
     """
     checked_topic(topic)
     what = f"emitted({view!r:.100}, {topic!r}): "
-    declared = topology.views.get(view)
+    declared = topology.views.get(view) if isinstance(view, str) else None
     if declared is None:
         known = ", ".join(map(repr, topology.views))
         raise DeclarationError(f"{what}topology {topology.name!r} has no such view; it has {known}")

@@ -217,9 +217,9 @@ class Events(Generic[T]):
                 f"view {name!r}: an event may come to several rows; give to_rows(key=…) columns "
                 "that tell them apart"
             )
-        names = ("stream", "sequence") if key is None else tuple(key)
         checked_columns(f"view {name!r}: to_rows(columns", columns)
-        checked_columns(f"view {name!r}: to_rows(key", key or {})
+        checked_columns(f"view {name!r}: to_rows(key", {} if key is None else key)
+        names = ("stream", "sequence") if key is None else tuple(key)
         if not names or not columns.keys().isdisjoint(names):
             raise DeclarationError(
                 f"view {name!r}: to_rows(…): give the key a column, and each column once; the key "

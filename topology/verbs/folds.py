@@ -77,7 +77,7 @@ class EachStream(Generic[T]):
             )
         if self._input.time is None:
             raise DeclarationError("window(…): say when events happened, as in events(…, time=…)")
-        if keep and not is_seconds(keep):
+        if keep != 0 and not is_seconds(keep):
             raise DeclarationError(f"window(keep={keep!r}): give 0 or more seconds")
         return Windowed(self._input, windows, round(keep * 1000))
 
@@ -140,7 +140,6 @@ def _declared(
     fold = WindowFold(
         windows, aggregate, keep, order.step, given.first(options), order.counts
     )  # fmt: skip
-    kinds = given.closes(options)
     run = fused(given.steps)
     key: dict[str, ColumnType] = {"stream": str}
     own: dict[str, ColumnType] = {"missing": int, "final": bool}
@@ -184,6 +183,8 @@ def _declared(
     over = () if windows is None else (str(windows),)
     handler = named(handle, given.steps, *over, "fold")
     given.declare(name, handler, options, plain_state=is_plain(aggregate))
+    view = given.graph.views[given.view(name)]
+    kinds = view.closing.kinds if view.closing else ()
 
     def rows_of(stream: str, state: dict[str, Any], cells: CellRange) -> Iterator[Any]:
         if within is not None:
@@ -192,7 +193,6 @@ def _declared(
         for each in fold.rows(state):
             yield asdict(_row(stream, each, windowed))
 
-    view = given.graph.views[given.view(name)]
     given.graph.replace_view(replace(view, folds={**view.folds, name: rows_of}))
     return found
 

@@ -9,6 +9,7 @@ from topology.declaration.source import Source
 from topology.declaration.starts import First
 from topology.declaration.topology import Topology
 from topology.declaration.view import View
+from topology.declaration.view_checks import checked_tables
 from topology.inspectors.lazy import LazyJson
 from topology.model.changes import Emit, each_of
 from topology.model.errors import DeclarationError, HandlerError
@@ -96,7 +97,7 @@ class Within:
                 f"{what}: {name!r}: {min(others)}= is the view's own, as these verbs are part of "
                 "it; give it to view(…)"
             )
-        tables = tuple(options.get("tables", ()))
+        tables = checked_tables(self.view, options.get("tables", ()))
         if table is not None:
             known = (*self.graph.views[self.view].tables, *tables)
             tables = (*tables, *own_table(self.view, known, table))
@@ -182,13 +183,6 @@ class Input:
             )  # fmt: skip
         else:
             self.within.add(name, handler, options, emits, table)
-
-    def closes(self, options: ViewOptions) -> frozenset[str]:
-        """The kinds that close its streams."""
-        if (view := self.reader) is not None:
-            return frozenset(view.closing.kinds if view.closing else ())
-        kinds = options.get("closes") or ()
-        return frozenset([kinds] if isinstance(kinds, str) else kinds)
 
     def first(self, options: ViewOptions) -> int | None:
         """The sequence before a stream's first one, None where it may begin anywhere."""

@@ -128,6 +128,7 @@ def lookup(
     _send_left(given, right._input, key, at, topic, f"{name}-left", options)
     right._topics.append(topic)
     _feeds(graph, right._name, topic)
+    graph.replace_view(replace(graph.views[right._name], looked_up=True))
     views = (f"{name}-left", right._name, *((f"{name}-wait",) if at.wait else ()), name)
     inspector = HopInspector(lookup_record_of, right._input.source.stream_ids)
     order, partitions = InOffsetOrder(), given.source.partitions

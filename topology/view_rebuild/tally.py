@@ -13,9 +13,10 @@ class Tally:
 
     streams: that were rebuilt. processed, passed, failed, duplicate: events, as in `Counts`.
     skipped: sequences that are not in the history. missing: of them, those that the live view had;
-    absent: streams of which the history has nothing, though the live view had them. parked: streams
-    that a failed event sets aside, so that they end before it. late: events that no start or end of
-    a stream has room for. malformed, unknown: messages that the inspector finds no event in.
+    absent: streams of which the history has nothing, though the live view had them. unplaced:
+    streams that were dropped, of which it does not say where they began anew. parked: streams that
+    a failed event sets aside, so that they end before it. late: events that no start or end of a
+    stream has room for. malformed, unknown: messages that the inspector finds no event in.
     outputs: records that the handler's row changes make; records: what is left of them when each
     stream's are made one. tables: that are written. reports: of failures, the first ones.
     """
@@ -28,6 +29,7 @@ class Tally:
     skipped: int = 0
     missing: int = 0
     absent: int = 0
+    unplaced: int = 0
     parked: int = 0
     late: int = 0
     malformed: int = 0
@@ -40,7 +42,7 @@ class Tally:
     @property
     def incomplete(self) -> bool:
         """Whether the history lacks what the live view had."""
-        return bool(self.missing or self.absent)
+        return bool(self.missing or self.absent or self.unplaced)
 
     def add(self, other: "Tally") -> None:
         """Add another part's numbers."""

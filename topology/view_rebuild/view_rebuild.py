@@ -303,6 +303,8 @@ class ViewRebuild:
             tally.streams += 1
             if parked:
                 tally.parked += 1
+            elif last == first and limit.anew and not self.view.of.keyed:
+                tally.unplaced += 1
             elif last == first:
                 tally.absent += 1
             elif last < limit.last:

@@ -65,8 +65,7 @@ class Actions:
 
     def __init__(self, actions: dict[str, Action]) -> None:
         self._actions = actions
-        self._recent: dict[str, deque[int]] = {}
-        self.forget()
+        self._recent = {name: deque[int](maxlen=each.most) for name, each in actions.items()}
         self.done = self.failed = self.all_held_back = 0
         self.held_back = dict.fromkeys(actions, 0)
         for name, each in actions.items():
@@ -74,16 +73,20 @@ class Actions:
                 if variable not in os.environ:
                     raise DeclarationError(f"action {name!r}: the variable {variable} is not set")
 
-    def forget(self) -> None:
-        """Begin to count anew: what was triggered of late is read again."""
-        self._recent = {name: deque(maxlen=each.most) for name, each in self._actions.items()}
+    @property
+    def memory(self) -> float:
+        """Seconds of alerts that decide about the next one."""
+        return max((each.each for each in self._actions.values()), default=0.0)
 
-    def admits(self, name: str, time: int) -> bool:
-        """Whether an action may be triggered at a time (ms); the time is noted if it may."""
+    def admits(self, name: str, time: int, *, new: bool = True) -> bool:
+        """Whether an action may be triggered at a time (ms); the time is noted if it may.
+
+        What is not new is not held back now: it was, when it came.
+        """
         recent, action = self._recent[name], self._actions[name]
         if len(recent) == action.most and time < recent[0] + action.each * 1000:
-            self.held_back[name] += 1
-            self.all_held_back += 1
+            self.held_back[name] += new
+            self.all_held_back += new
             return False
         recent.append(time)
         return True

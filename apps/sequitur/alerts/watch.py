@@ -1,14 +1,15 @@
 """Reads topics of errors, and carries out what the alerts in them trigger.
 
-Who starts again reads what still decides about the next record, without carrying anything out for
-what was done before.
+A process that starts reads what still decides about the next record, without carrying anything out
+for what was done before. Where Kafka failed, it goes on behind the record that it took last.
 """
 
 import asyncio
+import heapq
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -58,6 +59,16 @@ class Watch:
         self.watching, self.records = False, 0
         self.alerts: Counter[str] = Counter()
         self._at_first: dict[TopicPartition, str] | None = None
+        self._found = Alerts(config.patterns)
+        self._before = Alerts(config.patterns)
+        """Finds what was triggered before; actions may look back further than patterns."""
+        self._since = 0
+        """From when on the patterns look back (ms)."""
+        self._ids: dict[TopicPartition, str] = {}
+        self._done: dict[TopicPartition, int] = {}
+        """Where new records begin; what is before was done by another process."""
+        self._next: dict[TopicPartition, int] = {}
+        """Where to read on."""
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Watch until it is told to stop; begin again where Kafka failed."""
@@ -82,8 +93,6 @@ class Watch:
 
     async def _read(self, consumer: Any, stopped: asyncio.Event) -> None:
         """Read the partitions that there are, until it is time to look for others."""
-        alerts = Alerts(self._config.patterns)
-        self.actions.forget()
         places = await self._places()
         if self._at_first is None:
             self._at_first = places
@@ -93,37 +102,50 @@ class Watch:
             await _within(stopped, LOOK)
             return
         consumer.assign(list(places))
-        done = await self._begin(consumer, places, alerts.memory)
+        await self._begin(consumer, places)
         looked = time.monotonic()
         while not stopped.is_set():
             found = await consumer.getmany(timeout_ms=500, max_records=READ)
-            records = [record for each in found.values() for record in each]
-            self.records += len(records)
-            for record in sorted(records, key=lambda each: int(each.timestamp)):
-                await self._take(alerts, record, done)
-            if records:
-                read = {at: each[-1].offset + 1 for at, each in found.items()}
-                await consumer.commit(
-                    {at: OffsetAndMetadata(max(done[at], n), places[at]) for at, n in read.items()}
-                )
+            # By their times, and those of a partition one after the other.
+            for record in heapq.merge(*found.values(), key=lambda each: int(each.timestamp)):
+                if stopped.is_set():
+                    break
+                at = TopicPartition(record.topic, record.partition)
+                acted = await self._take(record, new=record.offset >= self._done[at])
+                self.records += 1
+                self._next[at] = record.offset + 1
+                if acted:
+                    await self._commit(consumer, [at])
+            if found:
+                await self._commit(consumer, found)
             if time.monotonic() - looked > LOOK:
                 looked = time.monotonic()
                 if await self._places() != places:
                     return
 
-    async def _take(self, alerts: Alerts, record: Any, done: dict[TopicPartition, int]) -> None:
+    async def _commit(self, consumer: Any, places: Iterable[TopicPartition]) -> None:
+        ends = {at: max(self._done[at], self._next[at]) for at in places}
+        await consumer.commit(
+            {at: OffsetAndMetadata(end, self._ids[at]) for at, end in ends.items()}
+        )
+
+    async def _take(self, record: Any, *, new: bool) -> bool:
+        """Take a record; says whether anything was carried out for it."""
         if (fields := fields_of(record)) is None:
-            return
+            return False
+        acted = False
         # A clock that was ahead does not keep a pattern quiet until then.
         when = min(int(record.timestamp), int(time.time() * 1000))
-        new = record.offset >= done[TopicPartition(record.topic, record.partition)]
-        for alert, actions in alerts.note(fields, when):
+        found = self._found.note(fields, when) if new or when >= self._since else []
+        for alert, actions in found if new else self._before.note(fields, when):
             if new:
                 self.alerts[alert.pattern] += 1
                 logger.warning("%s", alert.subject)
             for name in actions:
-                if self.actions.admits(name, when) and new:
+                if self.actions.admits(name, when, new=new) and new:
                     await self.actions.carry_out(name, alert)
+                    acted = True
+        return acted
 
     async def _places(self) -> dict[TopicPartition, str]:
         """The partitions that there are of the topics, and the id of each one's topic, if known."""
@@ -153,15 +175,16 @@ class Watch:
             await wait_for_stop(admin.close())
         return found
 
-    async def _begin(
-        self, consumer: Any, places: dict[TopicPartition, str], memory: float
-    ) -> dict[TopicPartition, int]:
-        """Seek to what decides about the next record; returns what is done up to where."""
+    async def _begin(self, consumer: Any, places: dict[TopicPartition, str]) -> None:
+        """Seek to where it was, or to what decides about the next record where it was not."""
         first = await consumer.beginning_offsets(list(places))
         ends = await consumer.end_offsets(list(places))
         noted = await self._committed()
         done: dict[TopicPartition, int] = {}
         for at, id in places.items():
+            known = self._ids.get(at, "")
+            if self._next.get(at, ends[at] + 1) <= ends[at] and not (id and known and id != known):
+                continue
             if at in noted:
                 committed, of = noted[at].offset, noted[at].metadata
                 if committed > ends[at] or (id and of and id != of):
@@ -172,17 +195,23 @@ class Watch:
                 new = self._everything or (self._at_first or {}).get(at) != id
                 committed = first[at] if new else ends[at]
             done[at] = committed
-        # What decides about the first record that is not done came before that one, not before now.
-        undone = {at: max(first[at], n) for at, n in done.items()}
-        begins = min([int(time.time() * 1000), *await _times(consumer, undone, ends)])
-        since = max(0, begins - int(memory * 1000))
-        recent = await consumer.offsets_for_times(dict.fromkeys(places, since))
+        if done:
+            # What decides about the first record that is not done came before that one, not before
+            # now.
+            undone = {at: max(first[at], n) for at, n in done.items()}
+            begins = min([int(time.time() * 1000), *await _times(consumer, undone, ends)])
+            self._since = begins - int(self._found.memory * 1000)
+            since = max(0, min(self._since, begins - int(self.actions.memory * 1000)))
+            recent = await consumer.offsets_for_times(dict.fromkeys(done, since))
+            for at, n in done.items():
+                back = recent[at].offset if recent.get(at) else ends[at]
+                self._next[at] = max(first[at], min(n, back))
+            self._done |= done
+        self._ids |= places
         for at in places:
-            back = recent[at].offset if recent.get(at) else ends[at]
-            consumer.seek(at, max(first[at], min(done[at], back)))
+            consumer.seek(at, self._next[at])
         # From now on it has been here, whenever it is asked again.
-        await consumer.commit({at: OffsetAndMetadata(n, places[at]) for at, n in done.items()})
-        return done
+        await self._commit(consumer, places)
 
 
 async def _times(

@@ -17,6 +17,7 @@ from sequitur.demo.run import Demo, Options, Outcome, Stuck
 from sequitur.demo.summary import summary
 from sequitur.flights.network import Network
 from sequitur.local.home import HOME, LocalError, locked
+from stores.paths import is_there
 
 _DIFFERENCES_SHOWN = 20
 _LOCK = "sequitur-demo.lock"
@@ -82,12 +83,12 @@ def _refusal(chosen: Options) -> str | None:
     """Why the folder or the store cannot be taken: a run deletes what an earlier one left there."""
     folder, store = chosen.folder, chosen.store
     if (
-        folder.exists()
+        is_there(folder)
         and not (folder / _LOCK).exists()
         and (not folder.is_dir() or any(folder.iterdir()))
     ):
         return f"{folder} is no folder of an earlier demo; choose a new or an empty one"
-    if store.exists() and store.parent != folder:
+    if is_there(store) and store.parent != folder:
         return f"{store} exists; delete it, or choose another file for the read store"
     return None
 

@@ -10,10 +10,9 @@ _APP = "sequitur.flights"
 
 def worker(broker: str, folder: Path) -> Child:
     """Start `faust -A sequitur.flights worker`; its tables go to `folder`/worker."""
-    command = [sys.executable, "-m", "faust", "-A", _APP, "--datadir", str(folder / "faust")]
     return Child(
         "worker",
-        [*command, "worker", "-l", "info", "--without-web"],
+        [sys.executable, "-m", "faust", "-A", _APP, "worker", "-l", "info", "--without-web"],
         folder / "worker.log",
         {"SEQUITUR_BROKER": broker, "SEQUITUR_DATADIR": str(folder / "worker")},
     )

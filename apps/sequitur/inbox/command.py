@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ from stores.user import user_name
 from topology.model.counted import counted
 from topology.model.printable import printable
 
+_LIMIT = click.IntRange(1, 1_000_000)
+
 LATEST = 253_402_300_799
 """The last second of the year 9999, beyond which no time can be shown."""
 
@@ -60,6 +62,13 @@ def _inbox(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what names an inbox."""
     name = click.option("--name", default="default", show_default=True, help="Of the inbox.")
     return database_option("the consumer's database")(name(function))
+
+
+def _limit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add how many lines are shown."""
+    return click.option(
+        "--limit", type=_LIMIT, default=100, show_default=True, help="Lines, at most."
+    )(function)
 
 
 def _stream(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,15 +171,18 @@ def counts(database: str, name: str) -> int:
 
 @command.command()
 @_inbox
-def gaps(database: str, name: str) -> int:
+@_limit
+def gaps(database: str, name: str, limit: int) -> int:
     """Show what is missing; status 1 if anything is."""
 
     def run() -> int:
-        for gap in (found := commands.gaps(_existing(database, name))):
+        found = commands.gaps(_existing(database, name), limit + 1)
+        for gap in found[:limit]:
             print(
                 f"{printable(gap.topic)} {printable(gap.stream)}: {gap.first} to {gap.last}, "
                 f"since {_time(gap.since)}"
             )
+        _tell_more(found[limit:])
         return BAD_NEWS if found else DONE
 
     return _status(database, run)
@@ -178,17 +190,20 @@ def gaps(database: str, name: str) -> int:
 
 @command.command()
 @_inbox
-def parked(database: str, name: str) -> int:
+@_limit
+def parked(database: str, name: str, limit: int) -> int:
     """Show the streams that were set aside; status 1 if any is."""
 
     def run() -> int:
-        for each in (aside := commands.parked(_existing(database, name))):
+        aside = commands.parked(_existing(database, name), limit + 1)
+        for each in aside[:limit]:
             print(
                 f"{printable(each.topic)} {printable(each.stream)}: sequence {each.sequence} "
                 f"failed {counted(each.attempts, 'time')}, "
                 f"{counted(each.messages, 'message waits', 'messages wait')}: "
                 f"{printable(each.reason, 400)}"
             )
+        _tell_more(aside[limit:])
         return BAD_NEWS if aside else DONE
 
     return _status(database, run)
@@ -226,7 +241,7 @@ def unpark(database: str, name: str, topic: str, stream: str, reason: str) -> in
 
 @command.command("commands")
 @_inbox
-@click.option("--limit", type=COUNT, default=50, show_default=True, help="Of the last.")
+@click.option("--limit", type=_LIMIT, default=50, show_default=True, help="Of the last.")
 def commands_(database: str, name: str, limit: int) -> int:
     """Show who redrove and unparked what, and why; the last first."""
 
@@ -242,17 +257,26 @@ def commands_(database: str, name: str, limit: int) -> int:
     return _status(database, run)
 
 
+def _tell_more(left_out: Sequence[object]) -> None:
+    if left_out:
+        print("and more: give a larger --limit")
+
+
 def _time(milliseconds: int) -> str:
     found = datetime.fromtimestamp(min(max(milliseconds / 1000, 0), LATEST), UTC)
     return f"{found:%F %T} UTC"
 
 
 def _existing(database: str, name: str) -> Inbox:
-    """Open an inbox that is there. Its tables would be made, and say that nothing is wrong."""
+    """Open an inbox that is there; another one would be made, and say that nothing is wrong."""
     engine = open_engine(existing(database))
     if not inspect(engine).has_table(STREAMS.name):
         raise UrlError(f"{without_password(database)!r} has no inbox: see that it is right")
-    return Inbox(engine, name)
+    inbox = Inbox(engine, name)
+    if others := commands.others(inbox):
+        there = ", ".join(printable(each, 200) for each in others)
+        raise UrlError(f"there is no inbox {printable(repr(name), 200)} here; there are: {there}")
+    return inbox
 
 
 def _status(database: str, run: Callable[[], int]) -> int:

@@ -100,7 +100,7 @@ def output_records(topic: str) -> Interpret:
 
     def interpret(record: Any) -> Message | None:
         if record.value is None:
-            return None
+            raise Malformed("this is no output record: it has no value")
         try:
             body = orjson.loads(record.value)
             epoch, sequence, stream = body.get("epoch", 0), body["sequence"], body["stream"]

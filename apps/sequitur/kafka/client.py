@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sequitur.kafka.options import OptionError
+from stores.tls import client_tls
 
 _PREFIX = "kafka."
 _LOGIN = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;]+))")
@@ -43,7 +44,7 @@ def _context(known: Mapping[str, str]) -> ssl.SSLContext:
                 f"connects too: give it as a PEM file, with kafka.ssl.{store}.type=PEM"
             )
     try:
-        context = ssl.create_default_context(cafile=known.get("ssl.truststore.location"))
+        context = client_tls(known.get("ssl.truststore.location"))
         if "ssl.keystore.location" in known:
             password = known.get("ssl.key.password")
             context.load_cert_chain(known["ssl.keystore.location"], password=password)

@@ -1,7 +1,6 @@
 """How to reach Kafka, by SEQUITUR_BROKER and a file of settings; for processes beside workers."""
 
 import os
-import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from faust.auth import SASLCredentials, SSLCredentials
 from faust.types.auth import CredentialsT
 
 from sequitur.kafka.options import OptionError, read_properties
+from stores.tls import client_tls
 from topology.model.address import read_brokers
 
 _SETTINGS = {
@@ -60,7 +60,7 @@ def kafka_login(broker: str | None = None, file: Path | None = None) -> dict[str
         raise OptionError(f"{file}: {unused[0]} needs security.protocol=SASL_SSL or SASL_PLAINTEXT")
     if "SSL" in protocol:
         try:
-            found["ssl_context"] = ssl.create_default_context(cafile=authority or None)
+            found["ssl_context"] = client_tls(authority or None)
         except OSError as error:
             raise OptionError(f"{file}: ssl.ca.location={authority}: {error.strerror}") from None
     elif authority:

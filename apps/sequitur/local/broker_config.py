@@ -10,6 +10,7 @@ from uuid import uuid4
 from sequitur.local import class_archives, jars, jvm
 from sequitur.local.home import LocalError
 from sequitur.local.ports import HOST, free_port
+from stores.paths import is_there
 
 JVM_OPTIONS: tuple[str, ...] = ("-XX:+ExitOnOutOfMemoryError",)
 # Also the JVM's: warnings and errors, and when the broker came and went.
@@ -79,7 +80,7 @@ def configure(data: Path, port: int, settings: Mapping[str, str], heap: str = "5
     file = data / "server.properties"
     file.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in written.items()))
     records = data / "records"
-    if not (records / "meta.properties").is_file():
+    if not is_there(records / "meta.properties"):
         shutil.rmtree(records, ignore_errors=True)  # half-formatted by a run that was killed
         command = _java("kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(file))
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -17,6 +17,7 @@ from sequitur.rebuild.plan import Plan, Request, WorkFolder
 from sequitur.rebuild.switch import Follow, begin_following
 from stores.db.urls import without_password
 from stores.locks.claim import Claim
+from stores.paths import is_there
 from stores.sinks import Sink, StoreError, open_sink
 from stores.sinks.by_url import needs_spark
 from stores.sinks.shadows import OLD
@@ -154,8 +155,8 @@ class Job:
         version, does not say of how many.
         """
         if plan.stage == "build":
-            unknown = not plan.slices and self.folder.slices.exists()
-            return self.folder.limits.exists() and not unknown
+            unknown = not plan.slices and is_there(self.folder.slices)
+            return is_there(self.folder.limits) and not unknown
         return plan.shadow in live.shadows()
 
     def new_plan(self, claim: Claim) -> Plan:
@@ -224,6 +225,13 @@ class Job:
                     f"view {name}: {counted(tally.parked, 'stream ends', 'streams end')} before an "
                     "event that its handler fails on, as its policy is park; the live view is past "
                     f"it, so fix the handler and rebuild again: {' '.join(tally.reports[:1])}"
+                )
+            if tally.unplaced and not self.incomplete:
+                raise CannotRebuild(
+                    f"view {name}: {counted(tally.unplaced, 'stream was', 'streams were')} dropped "
+                    "and began anew; where, only the by-stream topic says: give --history "
+                    "by-stream as well, or files of that topic, or --incomplete, which leaves out "
+                    "these streams"
                 )
             if tally.incomplete and not self.incomplete:
                 raise CannotRebuild(

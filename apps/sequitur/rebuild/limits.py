@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from stores.paths import is_there
 from topology.faust.worker.progress_rows import progress_rows
 from topology.faust.worker.snapshot import Spans
 
@@ -56,7 +57,7 @@ class Limits:
         wait([self._found])
 
     def _find(self, app: Any, changelogs: Mapping[str, Spans], file: Path) -> Progress:
-        if file.exists():
+        if is_there(file):
             return _load(file)
         found = progress_rows(app, changelogs, self._may_go_on)
         _save(file, found)

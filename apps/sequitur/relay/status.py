@@ -30,7 +30,7 @@ def now_of(connection: Connection) -> int:
     return int(connection.execute(select(Now())).scalar_one())
 
 
-def waiting(connection: Connection, log: MessageLog) -> list[Waiting]:
+def waiting(connection: Connection, log: MessageLog, topics: int = TOPICS) -> list[Waiting]:
     """What waits, of the topics with the most messages."""
     messages = MessageTables(log.name, log.schema, connection.dialect.name).messages.c
     number = func.count()
@@ -38,7 +38,7 @@ def waiting(connection: Connection, log: MessageLog) -> list[Waiting]:
         select(messages.topic, number, func.min(messages.captured_at))
         .group_by(messages.topic)
         .order_by(number.desc(), messages.topic)
-        .limit(TOPICS)
+        .limit(topics)
     )
     now = now_of(connection)
     return [
@@ -60,11 +60,13 @@ def status(engine: Engine, log: MessageLog, lease: str) -> Status:
     has_leases = inspect(engine).has_table(LEASES.name)
     with engine.connect() as connection:
         leader, leads = _leader(connection, lease) if has_leases else (NOBODY, False)
-        found = waiting(connection, log)
+        found = waiting(connection, log, TOPICS + 1)
     lines = [f"{lease}: {leader}"]
-    for topic, count, oldest in found:
+    for topic, count, oldest in found[:TOPICS]:
         waits = counted(count, "message waits", "messages wait")
         lines.append(f"topic {printable(topic)}: {waits}, the oldest for {oldest:.0f} s")
+    if found[TOPICS:]:
+        lines.append("and more topics, with no more messages each")
     if not found:
         lines.append("nothing waits")
     return Status(lines, leads or (leader == NOBODY and not found))

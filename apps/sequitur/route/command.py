@@ -3,8 +3,8 @@
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from rich.table import Table
 from sequitur.cli.group import Group
 from sequitur.cli.options import BROKER, COUNT, FILE, properties_option
 from sequitur.cli.statuses import BAD_NEWS, DONE
-from sequitur.kafka.login import kafka_login
 from sequitur.route.auditing import audit
 from sequitur.route.control_commands import (
     formats,
@@ -32,6 +31,7 @@ from sequitur.route.loading import load_rules
 from sequitur.route.messages import of_file, of_topic
 from sequitur.route.on_router import in_one_line
 from sequitur.route.parked_commands import parked, redrive, unpark
+from sequitur.route.router_file import source_login
 from sequitur.route.unit_commands import consume, end_of_day, publish, segments
 from topology.model.counted import counted
 from topology.model.errors import DeclarationError
@@ -71,14 +71,21 @@ for each in (
     command.add_command(each)
 
 
+Login = Callable[[Path, str], Mapping[str, Any]]
+"""How to reach Kafka, of the file with the rules and a topic."""
+
+
 def _kafka(function: Callable[..., int]) -> Callable[..., int]:
     """Say how to reach Kafka."""
 
     @properties_option
-    @click.option("--broker", type=BROKER, help="Kafka; default: SEQUITUR_BROKER.")
+    @click.option(
+        "--broker", type=BROKER, help="Kafka; default: that of the file, else SEQUITUR_BROKER."
+    )
     @wraps(function)
     def run(broker: str | None, kafka_properties: Path | None, **given: Any) -> int:
-        return function(kafka=kafka_login(broker, kafka_properties), **given)
+        login = partial(source_login, broker=broker, properties=kafka_properties)
+        return function(login=login, **given)
 
     return run
 
@@ -91,12 +98,12 @@ def _tried(
     topic: str | None,
     file: Path | None,
     source: str | None,
-    kafka: Any,
+    login: Callable[[str], Mapping[str, Any]],
     most: int,
 ) -> Iterable[Message]:
     """The messages of a topic, or of a file. Raises DeclarationError unless one is named."""
     if topic is not None and file is None:
-        return asyncio.run(of_topic(kafka, _source_of(versions, topic, "--from"), most))
+        return asyncio.run(of_topic(login(topic), _source_of(versions, topic, "--from"), most))
     if file is None or topic is not None:
         raise DeclarationError("name a topic by --from, or a file")
     return of_file(file, _source_of(versions, source))
@@ -128,7 +135,7 @@ def explain(
     source: str | None,
     at: str | None,
     as_json: bool,
-    kafka: dict[str, Any],
+    login: Login,
 ) -> int:
     """Say where a message goes, and why each rule fired or not.
 
@@ -139,7 +146,7 @@ def explain(
         raise DeclarationError("name a file with the message, or its place in Kafka by --at")
     if at is not None:
         topic, partition, offset = _place(at)
-        (one,) = asyncio.run(of_topic(kafka, topic, 1, (partition, offset)))
+        (one,) = asyncio.run(of_topic(login(rules, topic), topic, 1, (partition, offset)))
     else:
         assert message is not None
         (one,) = of_file(message, _source_of([found], source), whole=True)
@@ -162,14 +169,14 @@ def dry_run(
     topic: str | None,
     source: str | None,
     most: int,
-    kafka: dict[str, Any],
+    login: Login,
 ) -> int:
     """Route a file's lines, or the first --most of each partition of a topic, and show where.
 
     It ends with status 1 where a message fails.
     """
     found = load_rules(rules)
-    tried = _tried([found], topic, messages, source, kafka, most)
+    tried = _tried([found], topic, messages, source, partial(login, rules), most)
     table = Table("line", "goes to", box=None, pad_edge=False)
     goes: Counter[str] = Counter()
     failed = 0
@@ -209,14 +216,14 @@ def compare_rules(
     source: str | None,
     most: int,
     examples: int,
-    kafka: dict[str, Any],
+    login: Login,
 ) -> int:
     """Say which messages would go elsewhere by NEW rules than by OLD ones.
 
     It ends with status 1 where one would.
     """
     before, after = load_rules(old, 1), load_rules(new, 2)
-    messages = _tried([before, after], topic, file, source, kafka, most)
+    messages = _tried([before, after], topic, file, source, partial(login, old), most)
     found = compare(before, after, messages, examples)
     print(found)
     for pair in found.examples:

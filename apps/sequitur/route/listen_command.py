@@ -101,6 +101,11 @@ def read_listener(file: Path) -> ListenerFile:
         raise DeclarationError(f"{file}: {error}") from None
     for name, action in found.action.items():
         check_action(f"{file}: action.{name}", action)
+        if action.model_fields_set & {"most", "each"}:
+            raise DeclarationError(
+                f"{file}: action.{name}: most and each are of alerts; a listener's action runs for "
+                "each broadcast"
+            )
     return found
 
 

@@ -84,14 +84,7 @@ def load_router(path: Path) -> RouterFile:
     try:
         given = data.get("router", {})
         name = checked_name("router: name", given.get("name"))
-        for each in ("site", "broker"):
-            if not isinstance(given.get(each, ""), str):
-                shown = printable(repr(given[each]))
-                raise DeclarationError(f"router: {each} = {shown}; give a text")
-        try:
-            broker = read_brokers(given["broker"]) if "broker" in given else None
-        except ValueError as error:
-            raise DeclarationError(f"router: broker: {error}") from None
+        site, broker = _text(given, "site") or "", _broker(given)
         transports = data.get("transport", {})
         to = {}
         for kind in ("source", "destination"):
@@ -103,7 +96,7 @@ def load_router(path: Path) -> RouterFile:
         more = {each: given[each] for each in ("trails", "attempts", "parks") if each in given}
         if (function := given.get("trail_function")) is not None:
             more["trail_function"] = load("router: trail_function", function, "a function")
-        return RouterFile(path, name, given.get("site", ""), broker, partitions, to, more)
+        return RouterFile(path, name, site, broker, partitions, to, more)
     except DeclarationError as error:
         raise DeclarationError(f"{path}: {error}") from None
 
@@ -126,12 +119,61 @@ def units_control(path: Path) -> tuple[str, Mapping[str, Any]] | None:
     control = units.get("control") if isinstance(units, Mapping) else None
     if control is None:
         return None
-    transports = data.get("transport", {})
-    named = {name: transports[name] for name in transports if name == control}
-    made = open_transports(named, path.parent).get(str(control))
-    if made is None or made.kafka is None:
+    kafka = _login_of(path, data, control)
+    if kafka is None:
         raise DeclarationError(f"{path}: units: control: {printable(control)!r} is not of Kafka")
-    return checked_name("router: name", data.get("router", {}).get("name")), made.kafka
+    return checked_name("router: name", data.get("router", {}).get("name")), kafka
+
+
+def source_login(
+    path: Path, topic: str, *, broker: str | None, properties: Path | None
+) -> Mapping[str, Any]:
+    """How to reach the Kafka that has a topic.
+
+    Args:
+        path: of the TOML file with the rules.
+        topic: a source, or another one of the same Kafka as the file's first transport.
+        broker: host:port; that of `[router]`, else the source's transport, else the environment,
+            unless given.
+        properties: how to log in, where no transport says it.
+
+    Raises:
+        DeclarationError: what is wrong, and where.
+        OSError: a file cannot be read.
+    """
+    data = read_router(path)
+    try:
+        own = broker or _broker(data.get("router", {}))
+    except DeclarationError as error:
+        raise DeclarationError(f"{path}: {error}") from None
+    transports = data.get("transport", {})
+    source = data.get("source", {}).get(topic, {})
+    name = source.get("transport", next(iter(transports), None))
+    if own is None and properties is None and transports.get(name, {}).get("kind") == "kafka":
+        return _login_of(path, data, name) or {}
+    return kafka_login(own, properties)
+
+
+def _login_of(path: Path, data: Mapping[str, Any], name: object) -> Mapping[str, Any] | None:
+    """Of a transport; None if it is none of Kafka."""
+    named = {each: part for each, part in data.get("transport", {}).items() if each == name}
+    made = open_transports(named, path.parent).get(str(name))
+    return None if made is None else made.kafka
+
+
+def _text(given: Mapping[str, Any], name: str) -> str | None:
+    if not isinstance(value := given.get(name, ""), str):
+        raise DeclarationError(f"router: {name} = {printable(repr(value))}; give a text")
+    return given.get(name)
+
+
+def _broker(given: Mapping[str, Any]) -> str | None:
+    """That of `[router]`; None where it names none."""
+    broker = _text(given, "broker")
+    try:
+        return None if broker is None else read_brokers(broker)
+    except ValueError as error:
+        raise DeclarationError(f"router: broker: {error}") from None
 
 
 def address(path: Path, destination: str) -> str | None:

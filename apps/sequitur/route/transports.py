@@ -4,11 +4,10 @@ import os
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, validate_call
+from pydantic import BeforeValidator, Field, ValidationError, validate_call
 
 from sequitur.alerts.config import first_of
 from sequitur.kafka.login import kafka_login
@@ -20,10 +19,17 @@ from stores.segments.transports.files import FileInbound, FileOutbound
 from stores.segments.transports.kafka import KafkaInbound, KafkaOutbound
 from topology.model.closest import closest
 from topology.model.dotted import load
+from topology.model.duration import seconds_of
 from topology.model.errors import DeclarationError
+from topology.model.names import signature_of
 from topology.model.printable import printable
 
-Heartbeat = Annotated[int, Field(ge=1, le=3_600)]
+Heartbeat = Annotated[
+    int,
+    BeforeValidator(lambda given: seconds_of(given) if isinstance(given, str) else given),
+    Field(ge=1, le=3_600),
+]
+"""Whole seconds, or a duration such as "10s"."""
 RABBITMQ = "SEQUITUR_RABBITMQ"
 """The variable that has RabbitMQ's URL where the file does not name one."""
 
@@ -33,14 +39,15 @@ class Transport:
     """A transport by its name.
 
     Attributes:
-        inbound: makes the side that consumes of a topic and its place there: a queue, a file.
+        inbound: makes the side that consumes of a topic, its place there, which is a queue or a
+            file, and a router's name.
         outbound: makes the side that publishes of a router's name.
         kafka: of Kafka, the arguments of aiokafka's clients.
         server: where what is sent to a destination comes to the source whose place it is called
             by; transports of one server have equal ones. None: it does not.
     """
 
-    inbound: Callable[[str, str], Inbound] | None = None
+    inbound: Callable[[str, str, str], Inbound] | None = None
     outbound: Callable[[str], Outbound] | None = None
     kafka: Mapping[str, Any] | None = None
     server: Hashable = None
@@ -76,7 +83,7 @@ def open_transports(given: object, folder: Path) -> dict[str, Transport]:
                 f"module:function{closest(str(kind), KINDS)}"
             )
         try:
-            signature(make).bind(**rest)
+            signature_of(make).bind(**rest)
             found[name] = make(**rest)
         except ValidationError as error:
             raise DeclarationError(f"{what}: {first_of(error)}") from None
@@ -88,10 +95,11 @@ def open_transports(given: object, folder: Path) -> dict[str, Transport]:
 def _kafka(beside: Path, broker: str | None = None, properties: str | None = None) -> Transport:
     login = kafka_login(broker, None if properties is None else beside / properties)
 
-    def inbound(topic: str, place: str) -> Inbound:
+    def inbound(topic: str, place: str, router: str) -> Inbound:
         if place != topic:
             raise DeclarationError(f"source {topic!r}: a topic of Kafka has no other name")
-        return KafkaInbound(topic, login)
+        # Not the router's name alone: a topology, or `serve`, may have a group of that name.
+        return KafkaInbound(topic, login, f"{router}.units")
 
     outbound = partial(KafkaOutbound, login)
     return Transport(inbound, outbound, login, login["bootstrap_servers"])
@@ -99,7 +107,7 @@ def _kafka(beside: Path, broker: str | None = None, properties: str | None = Non
 
 def _files(beside: Path, folder: str = ".") -> Transport:
     return Transport(
-        lambda topic, place: FileInbound(topic, beside / folder / place),
+        lambda topic, place, _: FileInbound(topic, beside / folder / place),
         lambda router: FileOutbound(beside / folder, router),
     )
 
@@ -118,7 +126,7 @@ def _rabbitmq(
     login = RabbitLogin(_url(beside, url), heartbeat)
     names = {"stream": stream, "sequence": sequence}
     return Transport(
-        lambda topic, place: RabbitInbound(topic, login, place, **names, prefetch=prefetch),
+        lambda topic, place, _: RabbitInbound(topic, login, place, **names, prefetch=prefetch),
         lambda router: RabbitOutbound(login, router, exchange=exchange),
         server=None if exchange else login,
     )
@@ -138,7 +146,7 @@ def _streams(
 
     login = RabbitLogin(_url(beside, url), heartbeat)
     return Transport(
-        lambda topic, place: RabbitStreamInbound(topic, login, place),
+        lambda topic, place, _: RabbitStreamInbound(topic, login, place),
         lambda _: RabbitStreamOutbound(login, port),
         server=login,
     )
@@ -149,7 +157,7 @@ def _sql(beside: Path, database: str, log: str = "sequitur", inbox: str = "defau
 
     engine = open_engine(_url(beside, database))
     return Transport(
-        lambda topic, _: LogInbound(topic, engine, MessageLog(log)),
+        lambda topic, *_: LogInbound(topic, engine, MessageLog(log)),
         lambda router: InboxOutbound(engine, inbox, router),
     )
 

@@ -129,7 +129,7 @@ def end_of_day(
     """
 
     def run() -> int:
-        units = _load(router)
+        units = _load(router, there=True)
         if not DAY_ID.fullmatch(day):
             raise DeclarationError(f"DAY: {printable(day)!r} is no id; give one as 2013-01-31")
         if units.days is None:

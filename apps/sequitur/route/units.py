@@ -1,6 +1,7 @@
 """A router's units of work: the consumers and publishers that its TOML file describes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, ValidationError
 from sqlalchemy import Engine
 
-from sequitur.alerts.config import Lasting, StrictTable, first_of
+from sequitur.alerts.config import Lasting, Seconds, StrictTable, first_of
 from sequitur.route.transports import Transport, open_transports
 from sequitur.route.two_phase_units import check_one_reader, check_two_phase, sql_sides
 from sequitur.route.unit_capture import UnitCapture
@@ -50,6 +51,14 @@ ROWS = "rows"
 _ONLY_HERE = {"source": ("transport", "place"), "destination": ("transport", "address")}
 
 
+@dataclass(frozen=True, slots=True)
+class Batch(BatchLimits):
+    """`BatchLimits` of a file, whose times may be durations."""
+
+    seconds: Seconds = BatchLimits().seconds
+    idle: Seconds = BatchLimits().idle
+
+
 class Save(StrictTable):
     """The table `[units]`.
 
@@ -75,7 +84,7 @@ class Save(StrictTable):
     lease: Lasting = 10.0
     backlog: int = Field(default=BACKLOG, ge=1)
     window: Lasting | None = None
-    batch: BatchLimits = BatchLimits()
+    batch: Batch = Batch()
     days: bool = False
     two_phase: bool = False
     control: str | None = None
@@ -188,7 +197,7 @@ class RouterUnits:
         name, place = self.sources[topic]
         make = self.transports[name].inbound
         assert make is not None
-        return make(topic, place)
+        return make(topic, place, self.name)
 
     def consumers(
         self, transport: str, holder: str

@@ -54,6 +54,18 @@ async def who_answers(sites: Sequence[Site]) -> tuple[list[Site], list[str]]:
     return answering, [f"{s.name} does not answer" for s in sites if s not in answering]
 
 
+async def topics_at(site: Site, topics: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Those of the topics that a site has, and a line for each other one."""
+    found, lines = list[str](), list[str]()
+    for topic in topics:
+        try:
+            await site.partitions(topic)
+            found.append(topic)
+        except SiteError as error:
+            lines.append(str(error))
+    return found, lines
+
+
 async def what_stands_still(site: Site, others: Sequence[Site], topics: Sequence[str]) -> list[str]:
     """A line for each partition of a site that is not forwarded to another one, with the reason."""
     return [

@@ -6,7 +6,7 @@ import click
 import orjson
 
 from sequitur.cli.statuses import BAD_NEWS, DONE
-from sequitur.sites.answers import given_up, what_stands_still, who_answers
+from sequitur.sites.answers import given_up, topics_at, what_stands_still, who_answers
 from sequitur.sites.config import SitesFile
 from sequitur.sites.on_file import on_file
 from stores.sites import SiteError
@@ -25,8 +25,9 @@ _json = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 async def show_lag(found: SitesFile, as_json: bool) -> int:
     """Count what others lack of this site: what is lost if it is lost now."""
     peers, away = await who_answers(found.others(found.own))
-    behind = await lag(found.here, peers, found.topics)
-    away += await what_stands_still(found.here, peers, found.topics)
+    topics, lacks = await topics_at(found.here, found.topics)
+    behind = await lag(found.here, peers, topics)
+    away += [*lacks, *await what_stands_still(found.here, peers, topics)]
     lost = [each for each in behind if not each.site]
     if as_json:
         print(_as_json(behind, away))
@@ -48,9 +49,10 @@ async def gaps(found: SitesFile, as_json: bool) -> int:
     for site in found.sites.values():
         others = [each for each in answering if each is not site]
         if site in answering:
-            every = await lag(site, others, found.topics)
+            topics, lacks = await topics_at(site, found.topics)
+            every = await lag(site, others, topics)
             behind += [each for each in every if each.site and each.missing]
-            away += await what_stands_still(site, others, found.topics)
+            away += [*lacks, *await what_stands_still(site, others, topics)]
         elif len(others) > 1:
             away.append(f"what {site.name} has and no other site is not known")
             try:
@@ -96,8 +98,9 @@ async def status(found: SitesFile) -> int:
             print(f"  at {where}: {line}")
     for site in answering:
         others = [each for each in answering if each is not site]
-        behind = await lag(site, others, found.topics, most=0)
-        still = await what_stands_still(site, others, found.topics)
+        topics, still = await topics_at(site, found.topics)
+        behind = await lag(site, others, topics, most=0)
+        still += await what_stands_still(site, others, topics)
         bad |= bool(still) or any(each.deleted for each in behind)
         for line in still:
             print(f"  {line}")

@@ -18,12 +18,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
+import orjson
+
 from stores.replay.recovering.message_ids import MessageIds, origin_of
 
 MOST = 200_000
 """Ranges of ids of what is unread in one partition."""
 MOST_DELIVERED = 20_000
 """Ranges of ids that are written with each transaction."""
+MOST_BYTES = 900_000
+"""Of what is written with each transaction, as one record: a broker takes 1 MB."""
 
 
 class Phase(Enum):
@@ -179,6 +183,8 @@ class PartitionSwitch:
                 kept.append(index)
         if len(self.delivered) > MOST_DELIVERED:
             raise TooManyIds(f"more than {MOST_DELIVERED} ranges of ids have to be kept")
+        if self.delivered and len(orjson.dumps(self.to_json())) > MOST_BYTES:
+            raise TooManyIds(f"more than {MOST_BYTES:,} bytes of ids have to be kept")
         return kept
 
     def _comes(self, id: str, look: _Look, waiting: set[str]) -> bool:

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 import orjson
 
+from stores.paths import is_there
 from stores.segments.chain import segment_prefix
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError
 from stores.segments.files import LocalFolder
@@ -187,7 +188,7 @@ class FileOutbound:
         names = [name for name in files.names() if name.endswith(_name("", pair))]
         others = self._others(pair)  # behind the names: who writes a file has noted it before
         names = [name for name in names if name not in others]
-        if (confirmed := self._confirmed(pair)).exists():
+        if is_there(confirmed := self._confirmed(pair)):
             self._place, self._lengths = _read(confirmed)
         else:
             if lines := next(filter(files.size, names), None):
@@ -201,7 +202,7 @@ class FileOutbound:
     def _take_former(self, pair: Pair) -> bool:
         """Take what an earlier version kept, who did not note files before it wrote them."""
         former, confirmed = self._folder / f".{pair.topic}.confirmed", self._confirmed(pair)
-        if former.exists() and not confirmed.exists():
+        if is_there(former) and not is_there(confirmed):
             with (self._folder / f".{pair.topic}.lock").open("a") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 former.replace(confirmed)

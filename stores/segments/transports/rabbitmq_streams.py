@@ -22,6 +22,7 @@ from stores.db.urls import said
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError
 from stores.segments.message import InboundMessage, OutboundBatch, OutboundMessage, Pair, Place
 from stores.segments.transports.rabbitmq import RabbitInbound, RabbitLogin, own_headers, text_of
+from stores.tls import client_tls
 from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 
@@ -241,7 +242,7 @@ def _tls(url: str) -> ssl.SSLContext | None:
     if parts.scheme != "amqps":
         return None
     given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    context = ssl.create_default_context(cafile=given.get("cafile"), capath=given.get("capath"))
+    context = client_tls(given.get("cafile"), given.get("capath"))
     if "certfile" in given:
         context.load_cert_chain(given["certfile"], given.get("keyfile"))
     return context

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stores.sinks import DeadRecord, OutputRecord
+from stores.sinks import DeadRecord, OutputRecord, StoreError
 from stores.sinks.contract.example_records import ORDERS, TOPIC, delete, order, upsert, value
 from stores.sinks.contract.store import StoreUnderTest
 
@@ -103,6 +103,15 @@ class DeadContract(StoreUnderTest):
         assert [[dead.offset for dead in each] for each in told] == [[1, 2], [1, 2]]
         assert told[0] == told[1]
         assert told[0][0].value == b"{"
+
+    def test_streams_of_which_one_cannot_be_applied_replace_nothing(self) -> None:
+        good, bad = upsert("orders", {"id": 1}, state="new"), upsert("orders", {"id": 2}, total="x")
+        with self.open([ORDERS]) as sink:
+            sink.apply([order(0, 0, state="old")])
+            records = [(TOPIC, -1, 0, value("a", 1, good)), (TOPIC, -1, 1, value("b", 1, bad))]
+            with pytest.raises(StoreError, match=r"stream 'b' cannot be applied: .*'total'"):
+                sink.replace_streams(records, sink.progress())
+        assert self.rows("orders") == {(1,): {"state": "old"}}
 
     def test_of_a_record_with_one_bad_change_nothing_is_applied(self) -> None:
         good = upsert("orders", {"id": 5}, state="x"), upsert("made", {"id": 1}, column=1)

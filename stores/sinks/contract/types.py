@@ -77,6 +77,8 @@ class TypesContract(StoreUnderTest):
             ("money", ["5", 5, "5.00"]),
             ("at", ["2026-01-01T00:00:00Z", "2026-01-01 02:00+02:00", "2026-01-01t00:00:00.000z"]),
             ("raw", ["AAE=", "\\x0001"]),
+            ("real", [2**53, 2.0**53]),
+            ("real", [-(2**60), -(2.0**60)]),
         ]
         with self.open([TYPED]) as sink:
             at = 0
@@ -86,6 +88,19 @@ class TypesContract(StoreUnderTest):
                 found = list(sink.rows("typed"))[at:]
                 assert len({row[column] for row in found}) == 1
                 at += len(values)
+
+    @pytest.mark.parametrize("good", [1, 1_000])
+    def test_an_int_that_no_float_holds_is_dead(self, good: int) -> None:
+        changes = [Upsert("reals", {"k": 2 * n}, {"x": n}) for n in range(good)]
+        changes += [Upsert("reals", {"k": 2**53}, {"x": 2**60})]
+        dead = [Upsert("reals", {"k": 2**53 + 1}, {}), Upsert("reals", {"k": 1}, {"x": 2**62 + 1})]
+        records = [record_of(at, change) for at, change in enumerate(changes + dead)]
+        with self.open([Table("reals", {"k": float}, {"x": float})]) as sink:
+            assert sink.apply(records).dead == len(dead)
+            assert list(sink.rows("reals"))[good:] == [{"k": 2.0**53, "x": 2.0**60}]
+        for row, column in zip(sorted(self.dead()), "kx", strict=True):
+            assert f"column {column!r}: " in row[3]
+            assert "more than 53 bits" in row[3]
 
     def test_rows_of_every_key_come_in_order_and_are_found_again(self) -> None:
         edges = {name: [v for v in EDGES[name] if len(str(v)) < 1_000] for name in KEYS}

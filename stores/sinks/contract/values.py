@@ -64,6 +64,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("number", 1.5, "no int"),
     ("number", "1", "no int"),
     ("real", "NaN", "no float"),
+    ("real", 2**53 + 1, "more than 53 bits; declare the column as int"),
     ("flag", "yes", "no bool"),
     ("exact", 1.5, "a float is not exact"),
     ("exact", "many", "no decimal"),

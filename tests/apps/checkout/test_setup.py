@@ -1,6 +1,7 @@
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from itertools import chain
 from pathlib import Path
@@ -42,6 +43,37 @@ def test_a_python_that_does_not_fit_is_refused_with_a_remedy() -> None:
     )
     assert done.returncode == 1
     assert "PYTHON=/no/such/python is not a Python 3.11 or newer\n  Remedy:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("there", "taken"),
+    [
+        ({"python3": (3, 9), "python3.14": (3, 14)}, "python3.14"),
+        ({"python3": (3, 14), "python3.11": (3, 11)}, "python3"),
+        ({"python3": (3, 15), "python3.12": (3, 12)}, "python3.12"),
+        ({"python3": (3, 15)}, "python3"),
+        ({"python3.10": (3, 10), "python3": (3, 10)}, None),
+    ],
+)
+def test_the_python_is_one_that_all_packages_have_files_for_where_there_is_one(
+    there: dict[str, tuple[int, int]], taken: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "dirname").symlink_to("/usr/bin/dirname")
+    for name, version in there.items():
+        # Asked with -c it answers as one of that version, else it says who it is.
+        asked = f"exec {sys.executable} -c 'import sys; sys.version_info = {version}\n'\"$2\""
+        command = tmp_path / name
+        command.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then {asked}; fi\necho {name} "$@"\n')
+        command.chmod(0o755)
+    done = subprocess.run(
+        ["/bin/bash", ROOT / "scripts" / "setup"],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == (f"{taken} -m checkout.setup\n" if taken else "")
+    assert ("no Python 3.11 or newer" in done.stderr) == (taken is None)
 
 
 def test_packages_whose_installation_was_killed_are_found(

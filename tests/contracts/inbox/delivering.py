@@ -2,12 +2,18 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import (
+    IntegrityError,
+    InvalidRequestError,
+    NoResultFound,
+    OperationalError,
+    ResourceClosedError,
+)
 
 from stores.inbox.commands import counts, parked
 from stores.inbox.consumer import run_consumer
@@ -155,6 +161,39 @@ class Delivering:
         assert parked(inbox) == []
         time.sleep(1.1)
         assert sorted(consume(inbox)) == ["a1", "b1"]
+
+    def test_how_the_connection_was_used_is_not_the_message_s_failure(self, engine: Engine) -> None:
+        make_table(engine)
+        inbox = Inbox(engine, attempts=1, backoff=0.2)
+        inbox.receive([message(1), message(1, "b")])
+
+        def begin(connection: Connection) -> None:
+            connection.begin()
+
+        def close(connection: Connection) -> None:
+            connection.close()
+            connection.execute(text("SELECT 1"))
+
+        def find(connection: Connection) -> None:
+            connection.execute(text("SELECT 1 FROM done WHERE stream = 'x'")).one()
+
+        def fails(use: Callable[[Connection], None]) -> type[Exception] | None:
+            with engine.connect() as connection:
+                try:
+                    with inbox.delivery(connection):
+                        use(connection)
+                except InvalidRequestError as error:
+                    return type(error)
+            return None
+
+        assert fails(begin) is InvalidRequestError
+        assert fails(close) is ResourceClosedError
+        assert parked(inbox) == []
+        time.sleep(0.5)
+        assert sorted(consume(inbox)) == ["a1", "b1"]
+        inbox.receive([message(2)])
+        assert fails(find) is NoResultFound
+        assert [each.sequence for each in parked(inbox)] == [2]
 
     def test_a_message_that_fails_beside_a_void_one_comes_again_alone(self, engine: Engine) -> None:
         make_table(engine)

@@ -98,6 +98,19 @@ class Parking:
         assert counts(inbox).dead == 1
         assert inbox.receive([message(1)]).duplicates == 1
 
+    def test_the_failed_message_is_the_first_by_epoch(self, engine: Engine) -> None:
+        make_table(engine)
+        inbox = Inbox(engine, order="monotonic", attempts=1)
+        inbox.receive([message(5), message(1, epoch=1), message(7, epoch=1)])
+        fail(inbox, 1)
+        assert [(each.sequence, each.messages) for each in parked(inbox)] == [(5, 3)]
+        redrive(inbox, "orders", "a")
+        fail(inbox, 1)
+        assert unpark(inbox, "orders", "a") == 5
+        assert [each.sequence for each in commands(inbox)] == [5, 5]
+        fail(inbox, 1)
+        assert [(each.sequence, each.messages) for each in parked(inbox)] == [(1, 2)]
+
     def test_only_what_is_parked_is_released(self, engine: Engine) -> None:
         inbox = Inbox(engine)
         inbox.receive([message(1)])

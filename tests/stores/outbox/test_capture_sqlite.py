@@ -3,7 +3,9 @@
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, func, insert, select
@@ -11,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from stores.db.sqlite_engine import begin_immediate
-from stores.outbox.message import MessageLogError
+from stores.outbox.message import Draft, MessageLogError
 from tests.contracts.outbox import OWN, OutboxContract
 
 
@@ -34,6 +36,19 @@ class TestSqlite(OutboxContract):
 
     def raw_autocommit(self) -> sqlite3.Connection:
         return sqlite3.connect(self.file, isolation_level=None)
+
+    def test_a_connection_of_rows_of_any_kind_captures(self) -> None:
+        def as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]:
+            return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+
+        for times, factory in enumerate((as_dict, sqlite3.Row)):
+            with closing(self.raw()) as connection, connection:
+                connection.row_factory = factory
+                assert self.capture(connection) == 1 + times
+                drafts = [Draft("mails", "A-17", None, b"")] * 2
+                sequences = [1 + 2 * times, 2 + 2 * times]
+                assert self.outbox.capture_many(connection, drafts) == sequences
+                assert connection.row_factory is factory
 
 
 class TestSqliteImmediate(TestSqlite):

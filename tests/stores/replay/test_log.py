@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,27 @@ class ReplayLogContract:
         assert one.metadata == {"tail": ("a\ufffdb" * 1000)[:500]}
         assert two.metadata == {"delay": 12, "tail": "7"}
         assert log.count(Query(where=(Condition.parse("delay>=12"),))) == 1
+
+    def test_a_value_of_another_kind_is_left_out_not_rounded(
+        self, log: ReplayLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("stores.replay.writing.PERIOD", 8)
+        given: tuple[Any, ...] = (60.7, -0.9, True, "1_000", "60.7", Decimal("60.7"), 60.0, 60)
+        odd = [
+            CapturedMessage("moves", 0, n, b"", metadata={"delay": each, "share": each})
+            for n, each in enumerate(given)
+        ]
+        for whole in (2, 4):  # in a period that is written to, and behind one that has tallies
+            log.append("moves", odd, {})
+            for where, count in (
+                ("delay=60", whole), ("delay>60", 0), ("delay<0", 0), ("delay=1", 0),
+                ("delay=1000", 0), ("share=1", 0), ("share=1000", 0), ("share>60", 3 * whole // 2),
+            ):  # fmt: skip
+                query = Query(where=(Condition.parse(where),))
+                assert (log.count(query), len(log.page(query).messages)) == (count, count), where
+        kept = [each.metadata for each in log.page(Query()).messages[:8]]
+        assert [each.get("delay") for each in kept] == [*[None] * 6, 60, 60]
+        assert [n for n, each in enumerate(kept) if "share" not in each] == [2, 3]
 
     def test_new_fields_hold_for_what_comes_and_old_ones_are_still_found(
         self, log: ReplayLog, engine: Engine

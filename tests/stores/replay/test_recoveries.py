@@ -8,6 +8,7 @@ from sqlalchemy import Engine, update
 
 from stores.db.engines import open_engine
 from stores.replay import Comparison, Condition, Query, ReplayError, ReplayLog
+from stores.replay.errors import Busy
 from stores.replay.recoveries import RECOVERIES, Recoveries, RecoveryRequest
 from stores.replay.replay_state import ReplayAction, ReplayState
 from stores.replay.replay_tables import REPLAYS
@@ -68,6 +69,21 @@ class RecoveriesContract:
         assert [each.id for each, _ in recoveries.open()] == [made.id]
         assert recoveries.replays.get(made.id).state is ReplayState.CANCELLED
         assert recoveries.replays.running() == []
+
+    def test_what_is_done_counts_until_it_is_closed(
+        self, recoveries: Recoveries, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("stores.replay.recoveries.MOST_OPEN", 1)
+        recoveries.replays.log.append("moves", messages(3, metadata={}), {0: 1})
+        asked = RecoveryRequest(("moves",), Query(), *WHO)
+        made = recoveries.request(asked, ENDS)
+        recoveries.begin(made)
+        recoveries.replays.act(made.id, ReplayAction.FINISH, *WHO)
+        assert recoveries.replays.get(made.id).state is ReplayState.DONE
+        with pytest.raises(Busy, match="the topics of 1 recoveries are there still: close some"):
+            recoveries.request(asked, ENDS)
+        recoveries.close(made.id, *WHO)
+        assert recoveries.request(asked, ENDS).closed is None
 
     def test_nobody_closes_one_without_a_name_and_a_reason(self, recoveries: Recoveries) -> None:
         recoveries.replays.log.append("moves", messages(3, metadata={}), {0: 1})

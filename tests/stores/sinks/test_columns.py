@@ -21,3 +21,10 @@ def test_nul_is_found_however_deep_it_is() -> None:
     value = orjson.loads(b'{"a":[' * 500 + rb'"\u0000"' + b"]}" * 500)
     with pytest.raises(Refused, match="NUL"):
         check_nul("board", "body", value)
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**63) + 1, 10**400])
+def test_an_int_that_no_float_holds_is_refused(value: int) -> None:
+    with pytest.raises(Refused, match="declare the column as int"):
+        fit(value, float)
+    assert fit(2**63, float) == 2.0**63

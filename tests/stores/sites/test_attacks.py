@@ -239,3 +239,20 @@ async def test_who_gives_up_waiting_is_not_kept(monkeypatch: pytest.MonkeyPatch)
             async with asyncio.timeout(0):
                 await heard.copied(Origin("newark", "t", 0, offset), None)
     assert heard._count() < 25
+
+
+async def test_another_number_of_partitions_there_is_told_and_refused(
+    sites: tuple[Site, Site], unique: Callable[[str], str]
+) -> None:
+    newark, kennedy = sites
+    topic = unique("movements")
+    create(newark, topic, 3)
+    missing = await standing_still(newark, kennedy, topic)
+    assert missing == dict.fromkeys(range(3), f"site kennedy has no topic {topic}; make it there")
+    create(kennedy, topic, 2)
+    reason = f"{topic} has 3 partitions here and 2 at site kennedy: keys would be elsewhere"
+    found = await standing_still(newark, kennedy, topic)
+    assert list(found) == [0, 1, 2]
+    assert all(each.startswith(reason) for each in found.values())
+    with pytest.raises(SiteError, match=reason):
+        await Forwarder(newark, kennedy, topic).start()

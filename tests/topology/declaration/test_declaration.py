@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.only_checked import only_checked
 from topology import (
     CloudEvents,
     Debezium,
@@ -322,3 +323,10 @@ def test_a_wrong_argument_is_named_with_its_remedy() -> None:
     ]
     for options, words in sources:
         assert words in mistake(topology.source, inspector=INSPECTOR, **options)
+
+
+def test_a_handler_s_annotations_may_name_what_only_a_type_checker_imports() -> None:
+    shop = Topology("shop")
+    orders = shop.source("orders", inspector=INSPECTOR)
+    shop.view("board", of=orders, handler=only_checked("event: Missing, state: a.Missing"))
+    assert shop.views["board"].stateful

@@ -19,6 +19,7 @@ from topology import (
     linked,
     monotonic,
     opened_by,
+    park,
     skip,
 )
 from topology.declaration.starts import Closing
@@ -319,6 +320,79 @@ def test_a_chain_may_be_opened_by_a_kind_in_its_middle() -> None:
     assert driver.counts("board").late == 1
 
 
+class Chain:
+    """An order of one's own that goes by what events name, as links do."""
+
+    def follows(self, event: Event, last: int | None) -> bool:
+        return bool(event.content["before"] == last)
+
+
+CHAINS = {"linked": linked(previous="before"), "own": Chain()}
+
+
+def chain_driver(
+    sequence: Any, seen: list[tuple[int, int]], bad: set[int], **policies: Any
+) -> TopologyTestDriver:
+    """`seen` gets the sequences that were handled, and the how-manieth each is in its state."""
+    topology = Topology("docs")
+    source = topology.source("docs", inspector=Inspector("id", "rev", "kind"), sequence=sequence)
+
+    def handler(event: Event, state: dict[str, Any]) -> None:
+        if event.sequence in bad:
+            raise ValueError("broken")
+        state["n"] = state.get("n", 0) + 1
+        seen.append((event.sequence, state["n"]))
+
+    closing: dict[str, Any] = {"closes": "Closed", "retention": 60, "reopen": "start"}
+    topology.view("board", of=source, handler=handler, **closing | policies)
+    return TopologyTestDriver(topology, strict=False)
+
+
+def pipe_chain(driver: TopologyTestDriver, *links: tuple[int, int | None]) -> None:
+    """Event 2 closes its stream."""
+    for rev, before in links:
+        kind = "Closed" if rev == 2 else "Edited"
+        driver.pipe("docs", {"id": "a", "rev": rev, "before": before, "kind": kind})
+
+
+@pytest.mark.parametrize("start", [first(), earliest_seen(after=60)])
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("order", CHAINS)
+def test_a_chain_that_was_closed_begins_again(
+    order: str, early: bool, restart: bool, start: Any
+) -> None:
+    seen: list[tuple[int, int]] = []
+    driver = chain_driver(CHAINS[order], seen, set(), start=start)
+    links: list[tuple[int, int | None]] = [(1, None), (2, 1), (10, None), (11, 10)]
+    if early:
+        # What begins it again waits for the closing event.
+        links = [links[0], *links[2:], links[1]]
+    for link in links:
+        pipe_chain(driver, link)
+        if restart:
+            driver.restart()
+    assert seen == [(1, 1), (2, 2), (10, 1), (11, 2)]
+    counts = driver.counts("board")
+    assert (counts.reopened, counts.waiting, counts.skipped) == (1, 0, 0)
+    assert driver.audit().sound
+
+
+@pytest.mark.parametrize("order", CHAINS)
+def test_a_chain_begins_again_when_the_event_that_failed_there_is_redriven(order: str) -> None:
+    seen: list[tuple[int, int]] = []
+    bad = {10}
+    driver = chain_driver(CHAINS[order], seen, bad, error=park())
+    pipe_chain(driver, (1, None), (2, 1), (10, None), (11, 10))
+    assert (seen, driver.counts("board").reopened) == ([(1, 1), (2, 2)], 0)
+    driver.restart()
+    bad.clear()
+    driver.command("redrive", "board", "a")
+    assert seen == [(1, 1), (2, 2), (10, 1), (11, 2)]
+    assert driver.counts("board").reopened == 1
+    assert driver.audit().sound
+
+
 def test_however_many_streams_are_closed_all_are_dropped_in_time() -> None:
     handler: Any = lambda event: None  # noqa: E731
     driver = driver_of(handler, closes={"Closed"}, retention=60)
@@ -362,6 +436,48 @@ def test_a_stream_that_begins_again_behind_a_closing_event_that_failed_has_no_st
         driver.pipe("orders", order(sequence, kind=kind))
     assert seen == [{}, {}]
     assert driver.counts("board").failed == 1
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("reopen", ["late", "start"])
+def test_a_stream_ends_with_a_closing_event_that_it_was_unparked_without(
+    reopen: str, restart: bool
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def handler(event: Event, state: dict[str, Any]) -> None:
+        if event.kind == "Closed":
+            raise ValueError("broken")
+        state["n"] = state.get("n", 0) + 1
+        seen.append((event.sequence, state["n"]))
+
+    driver = driver_of(handler, error=park(), closes="Closed", retention=60, reopen=reopen)
+    for sequence, kind, stream in (
+        (1, "Placed", "a"), (2, "Closed", "a"), (3, "Placed", "a"), (4, "Placed", "a"),
+        (1, "Placed", "b"), (2, "Closed", "b"),
+    ):  # fmt: skip
+        driver.pipe("orders", order(sequence, stream, kind))
+    if restart:
+        driver.restart()
+    seen.clear()
+    for stream, behind in (("a", 2 if reopen == "start" else 0), ("b", 0)):
+        dry = driver.command("unpark", "board", stream, dry_run=True).facts
+        assert driver.command("unpark", "board", stream).facts == dry
+        assert dry["released"] == behind
+    if restart:
+        driver.restart()
+    counts = driver.counts("board")
+    assert (counts.dead, counts.parked, counts.waiting) == (2, 0, 0)
+    if reopen == "start":
+        assert seen == [(3, 1), (4, 2)]
+        assert (counts.late, counts.reopened) == (0, 1)
+    else:
+        assert (seen, counts.late, counts.reopened) == ([], 2, 0)
+        assert len(driver.read("shop.late")) == 2
+    assert driver.state("board", "b") == {}
+    assert driver.audit().sound
+    driver.advance(61)
+    assert driver.counts("board").dropped == (1 if reopen == "start" else 2)
 
 
 @pytest.mark.parametrize(

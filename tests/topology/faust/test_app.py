@@ -16,9 +16,16 @@ from topology.faust import compile
         ({"broker_credential": None}, r"'broker_credential' \(did you mean 'broker_credentials'"),
         ({"guarrantee": "at_least_once"}, r"'guarrantee' \(did you mean 'guarantee'"),
         ({"xyz": 1}, r"^compile: there is no setting 'xyz'$"),
+        (
+            {"batch": "hunter2"},
+            r"^compile: setting 'batch': Input should be a valid integer.*(?<!2)$",
+        ),
+        ({"queries": "0.0.0.0:9000"}, r"^compile: queries: other workers do not reach [^\n]+$"),
     ],
 )
-def test_a_setting_that_there_is_not_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_a_setting_that_there_is_not_or_that_is_wrong_is_refused(
+    settings: dict[str, Any], said: str
+) -> None:
     with pytest.raises(DeclarationError, match=said):
         compile(Topology("shop"), **settings)
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +81,14 @@ def test_a_name_that_is_wrong_brings_up_the_one_that_was_meant(words: str, meant
     assert told.exit_code == 2
     (line,) = [line for line in told.output.splitlines() if line.startswith("Error:")]
     assert meant in line
+
+
+@pytest.mark.parametrize("option", ["--datadir", "-D"])
+def test_the_folder_that_faust_would_have_is_refused(option: str, tmp_path: Path) -> None:
+    told = run(option, str(tmp_path), "tables")
+    assert told.exit_code == 2
+    (line,) = [line for line in told.output.splitlines() if line.startswith("Error:")]
+    assert "set SEQUITUR_DATADIR" in line
 
 
 def test_a_view_that_is_misspelt_brings_up_the_one_that_was_meant() -> None:

@@ -20,6 +20,8 @@ from topology.model.dotted import find
         ("yshpo", "there is no module 'yshpo' (did you mean 'yshop'"),
         ("ybroken", "ybroken.py line 1"),
         ("ylazy", "making 'app' failed (ZeroDivisionError"),
+        ("yset", "setting 'session_timeout': write a number and its unit"),
+        ("yset", "yset.py line 3"),
     ],
 )
 @pytest.mark.parametrize("form", [["-A", "{}"], ["--app", "{}"], ["--app={}"]])
@@ -34,6 +36,10 @@ def test_an_app_that_is_not_there_is_one_line(
     (tmp_path / "yshop.py").write_text("import faust\napp = faust.App('yshop')\n")
     (tmp_path / "ybroken.py").write_text("1 / 0\n")
     (tmp_path / "ylazy.py").write_text("def __getattr__(name):\n    return 1 / (name != 'app')\n")
+    (tmp_path / "yset.py").write_text(
+        "from topology import Topology\nfrom topology.faust import compile\n"
+        "app = compile(Topology('yset'), session_timeout='10')\n"
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
     assert main([*(word.format(place) for word in form), "agents"]) == 2

@@ -24,9 +24,13 @@ MOMENT = 1_700_000_000_123_456
         "2023-11-14T22:13:20.123456789Z",
         " 2023-11-14T22:13:20,123456Z ",
         b"2023-11-14T22:13:20.123456Z",
+        "20231114T221320.123456Z",
+        "20231114T231320.123456+0100",
+        "20231114 221320.123456",
+        b"2023W462T221320.123456Z",
     ],
 )
-@pytest.mark.parametrize("kind", ["auto", "timestamp"])
+@pytest.mark.parametrize("kind", ["auto", "timestamp", "revision"])
 def test_iso_times_of_one_moment_are_one_sequence(text: str | bytes, kind: Any) -> None:
     assert sequence_number(text, kind) == MOMENT
 
@@ -90,6 +94,11 @@ def test_times_order_as_they_passed(one: datetime, other: datetime) -> None:
         "2023-13-01",
         "2023-02-30T00:00:00Z",
         "2023-11-14T25:00:00",
+        "2023-11-14T24:00:00Z",
+        "2023-11-14 24:00",
+        "20231114T240000Z",
+        "2023-W46-2T24:00",
+        "2023W46T24",
         "2023-11-14T22:13:60Z",
         b"\xff",
         [],
@@ -107,3 +116,14 @@ def test_what_is_no_time_is_malformed(value: object) -> None:
 def test_a_time_is_no_number_where_a_number_is_declared(value: str) -> None:
     with pytest.raises(Malformed, match="not a number"):
         sequence_number(value, "number")
+
+
+def test_a_time_in_basic_form_is_told_from_a_number_and_from_other_text() -> None:
+    assert sequence_number("20260131T120000Z") == sequence_number("2026-01-31T12:00:00Z")
+    assert sequence_number("20260131T12") == sequence_number("20260131t1200")
+    assert sequence_number("20260131") == 20_260_131
+    for text in ("20261331T120000Z", "20260131T", "20260131x12", "20260131T120000Z1"):
+        with pytest.raises(Malformed):
+            sequence_number(text)
+    with pytest.raises(Malformed, match="not a number"):
+        sequence_number("20260131T120000Z", "number")

@@ -16,6 +16,7 @@ from stores.sinks.columns import fit, kind_of, read
 from stores.sinks.contract.values import COLUMNS, EDGES, STRATEGIES
 from topology import DeclarationError, Delete, Table, Upsert, decimal
 from topology.model.change_json import encoded
+from topology.model.column_types import read_datetime
 from topology.model.errors import RefusedValue
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -180,3 +181,9 @@ def test_tables_with_the_same_digits_are_the_same() -> None:
 def test_a_key_is_not_nested(kind: type) -> None:
     with pytest.raises(DeclarationError, match=r"column 'id'.*a key cannot be nested"):
         Table("t", {"id": kind}, {})
+
+
+@pytest.mark.parametrize("clock", ["24:00", "24:00:00", "25:00", "23:60", "23:59:60"])
+def test_a_time_that_no_clock_has_is_no_datetime(clock: str) -> None:
+    with pytest.raises(ValueError, match="is no datetime: "):
+        read_datetime(f"2026-01-31T{clock}Z")

@@ -17,6 +17,8 @@ MODULES = {
     "zbroken.py": "x = 1\ny = {}['k']\n",
     "zneeds.py": "import zmissing.deep\n",
     "zredis.py": "import redis.nothing_like_it\n",
+    "zlong.py": "import pydantic\nclass M(pydantic.BaseModel):\n    n: int\nM(n='x')\n",
+    "zparsed.py": "import json\njson.loads('{')\n",
     "zwrong.py": "from topology import Topology\nTopology(None)\n",
 }
 
@@ -58,6 +60,8 @@ def test_it_is_found(place: str, name: str) -> None:
         ("zbroken:x", ["KeyError: 'k'", "zbroken.py line 2"]),
         ("zneeds:x", ["it needs 'zmissing'", "zneeds.py line 1"]),
         ("zwrong:x", ["zwrong.py line 2"]),
+        ("zlong:x", ["validation error for M n Input should be", "zlong.py line 4"]),
+        ("zparsed:x", ["zparsed.py line 2"]),
         ("", ["write MODULE:NAME"]),
         ("zshop:", ["has no 'topology'"]),
         ("a b:c", ["write MODULE:NAME"]),
@@ -69,6 +73,7 @@ def test_what_is_not_there_is_named_with_what_was_meant(place: str, says: list[s
         _find(place)
     for each in [f"topology {place!r}", *says]:
         assert each in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_package_of_an_extra_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

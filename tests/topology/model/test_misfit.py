@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.only_checked import only_checked
 from topology import DeclarationError, Event
 from topology.model.names import misfit, one_argument
 
@@ -40,3 +41,9 @@ def test_what_fits(function: Callable[..., object], takes: int, fits: bool) -> N
 def test_what_does_not_fit_is_named_with_its_arguments() -> None:
     with pytest.raises(DeclarationError, match=r"one event, since its arguments are \(a, b\)"):
         one_argument("lane=…", lambda a, b: a, "event")
+
+
+def test_annotations_that_only_a_type_checker_reads_hide_no_misfit() -> None:
+    function = only_checked("event: Missing, other: missing.Thing")
+    assert misfit(function, 2) is None
+    assert misfit(function, 1) is not None

@@ -7,6 +7,7 @@ import pytest
 
 from tests.topology.spark import shops
 from topology import DeclarationError, Inspector, Topology, adaptive, halt, rebuild_stream, skip
+from topology.routing import RoutedSource, Rule, RuleSet
 from topology.spark.reference import refer
 from topology.spark.supported import check_supported
 
@@ -35,6 +36,20 @@ def test_policies_of_a_whole_view_are_refused(policies: Mapping[str, Any], says:
 def test_all_others_run() -> None:
     check_supported(shops.topology)
     check_supported(one_view())
+
+
+def test_stages_beside_the_views_are_refused() -> None:
+    """They were left out, and nobody was told."""
+    routed, beside = one_view(), Topology("shop")
+    rules = RuleSet(1, sources=[RoutedSource("in", ("all",))], destinations={"all": None},
+                    rules=[Rule("all", to=("all",))])  # fmt: skip
+    routed.route("flights", rules=rules)
+    with pytest.raises(DeclarationError, match=r"route\('flights'\).*topology of its own.*Faust"):
+        check_supported(routed)
+    beside.parallel("copy", topic="in", workers=2, handler=lambda event: ())
+    with pytest.raises(DeclarationError, match=r"parallel\('copy'\).*topology of its own.*Faust"):
+        check_supported(beside)
+    check_supported(one_view(workers=2))
 
 
 def test_a_topology_without_views_is_refused() -> None:

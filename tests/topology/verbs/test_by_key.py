@@ -159,6 +159,21 @@ def test_what_cannot_be_combined_in_any_order_is_refused() -> None:
         by.fold(count(), name="n", closes="Sold", retention=60, reopen="start")
     with pytest.raises(DeclarationError, match="when events happened"):
         events(graph, source).by(str).window(tumbling(60))
+    with pytest.raises(DeclarationError, match="1= is no option"):
+        by.fold(count(), name="n", combine={1: 1, "x": 1})  # type: ignore[arg-type]
+
+
+def test_a_copy_is_not_counted_and_what_comes_again_after_a_drop_is() -> None:
+    graph = Topology("flights")
+    moves = events(graph, graph.source("moves", inspector=Inspector("tail", "number")))
+    moves.by(lambda move: move["origin"]).fold(count(), name="n").to_rows("n")
+    driver = TopologyTestDriver(graph)
+    for wanted in (2, 2, 4):
+        if wanted == 4:
+            driver.command("drop", "n-by", "N2")
+        for each in MOVES[3:5]:
+            driver.pipe("moves", each)
+        assert rows(driver, "n") == {("JFK", None): (wanted, 0)}
 
 
 def test_nobody_else_writes_to_the_topic_between_the_views() -> None:

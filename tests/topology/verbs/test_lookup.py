@@ -353,6 +353,27 @@ def test_all_records_of_a_lookups_key_are_in_one_partition(
         assert driver.topology.views["found"].stream_id(written).encode() == records[0].key
 
 
+def test_another_inspector_of_the_right_has_ids_of_the_same_type() -> None:
+    graph = Topology("shop")
+    orders = events(graph, graph.source("orders", inspector=Inspector("id", "number")))
+    items = events(graph, graph.source("stock", inspector=Inspector("item", "n")))
+    items.by(lambda item: item["item"]).fold(count(), name="items").to_rows("items")
+    right = items.latest(name="latest")
+    guids = Inspector("item", "n", stream_type="guid")
+    graph.with_inspectors({"stock": guids})  # nothing looks there yet
+    orders.lookup(
+        right, key=lambda order: order["item"], at=as_of_sequence(left=lambda order: 1),
+        merge=lambda order, item: item and item["left"], name="found",
+    ).to_rows("found", {"left": lambda left: left})  # fmt: skip
+    with pytest.raises(DeclarationError, match=r"source 'stock': a lookup reads its ids as "):
+        graph.with_inspectors({"stock": guids})
+    other = {"stock": Inspector("part", "n"), "orders": Inspector("id", "n", stream_type="int")}
+    driver = TopologyTestDriver(graph.with_inspectors(other))
+    driver.pipe("stock", {"part": "P", "item": "P", "n": 1, "left": 5})
+    driver.pipe("orders", {"id": 1, "n": 1, "item": "P"})
+    assert [row["left"] for row in driver.table("found").values()] == [5]
+
+
 def test_an_id_of_several_fields_is_looked_up_however_long_it_is() -> None:
     graph = Topology("shop")
     orders = graph.source("orders", inspector=Inspector(("a", "b"), "n"))

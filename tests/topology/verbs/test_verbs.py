@@ -35,6 +35,7 @@ from topology.verbs import (
     Events,
     Row,
     count,
+    emitted,
     events,
     hopping,
     least,
@@ -491,6 +492,17 @@ def test_what_is_no_finite_number_fails_its_event(wrong: Any) -> None:
         total(lambda value: value).add([1.0], wrong)
 
 
+def test_a_window_of_nothing_but_what_is_missing_has_a_row() -> None:
+    topology, _, moves = given_moves()
+    none = moves.filter(lambda m: False).each()
+    for name, windows in (("rows", tumbling(HOUR)), ("visits", session(60))):
+        none.window(windows).fold(count(), name=name, gap=skip(after=5)).to_rows(name)
+    driver = fed(topology, [move(1, 10), move(3, 10)])
+    driver.advance(10)
+    assert [(row["value"], row["missing"]) for row in driver.table("rows").values()] == [(0, 1)]
+    assert driver.table("visits") == {}
+
+
 def test_what_cannot_be_is_refused_where_it_is_declared() -> None:
     topology, source, moves = given_moves()
     with pytest.raises(DeclarationError, match=r"time=…"):
@@ -534,6 +546,16 @@ def test_what_cannot_be_is_refused_where_it_is_declared() -> None:
         ("each column once", lambda: moves.to_rows("t", name="v", columns={}, key={})),
         ("of the topology itself", lambda: moves.to("flights.late", name="v")),
         ("milliseconds", lambda: tumbling(1 / 3)),
+        ("keep=None", lambda: each.window(tumbling(HOUR), keep=None)),  # type: ignore[arg-type]
+        (
+            "combine=5; give option → value",
+            lambda: moves.by(lambda m: m.kind).fold(count(), name="v", combine=5),  # type: ignore[arg-type]
+        ),
+        ("key=1: give column", lambda: moves.to_rows("t", name="v", columns={}, key=1)),  # type: ignore[arg-type]
+        ("no such view", lambda: emitted(topology, ["v"], "t")),  # type: ignore[call-overload]
+        ("tables=5", lambda: moves.to_rows("t", name="v", columns={}, tables=5)),  # type: ignore[arg-type]
+        ("closes=5", lambda: each.fold(count(), name="v", closes=5)),  # type: ignore[arg-type]
+        ("name", lambda: each.fold(count(), name=["v"])),  # type: ignore[arg-type]
         (
             "declared with id",
             lambda: moves.to_rows(

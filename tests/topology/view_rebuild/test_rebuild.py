@@ -131,7 +131,18 @@ def test_a_stream_that_was_dropped_is_what_came_since(most: int) -> None:
     assert (list(rows.values()), tally["board"].incomplete) == ([{"at": 4}], False)
     # Where the source's own messages are in the view's input, nobody knows.
     found, tally = rebuilt(topology, messages, state(a=dropped), most=most)
-    assert (found, tally["board"].absent, tally["board"].incomplete) == ([], 1, True)
+    assert (found, tally["board"].absent, tally["board"].incomplete) == ([], 0, True)
+    assert tally["board"].unplaced == 1
+    # Together they say it.
+    found, tally = rebuilt(topology, [*messages, *again], state(a=dropped), most=most)
+    rows = ReadStore().apply([record.value for record in found]).plain()["board"]
+    assert (list(rows.values()), tally["board"].incomplete) == ([{"at": 4}], False)
+
+
+def test_a_dropped_stream_of_a_keyed_source_that_is_not_in_the_history_is_absent() -> None:
+    dropped = encode_progress(Progress(2, epoch=1, anew=3), None)
+    _, tally = rebuilt(shop(handler=offset), events("a", 1, 2), state(a=dropped))
+    assert (tally["board"].absent, tally["board"].unplaced) == (1, 0)
 
 
 def failing(*numbers: int, times: int = 1_000) -> Any:

@@ -37,7 +37,7 @@ class ReplayHandling(Handling):
 
     def fail(self, event: Event, error: BaseException) -> bool:
         self.broken.append((event, error))
-        self._end_state(event)
+        self.end_state(event)
         return False
 
 

@@ -17,13 +17,15 @@ from topology.sequencer.timers import Timers
 @dataclass(frozen=True, slots=True)
 class DryRun:
     """released: events that would be handled. fails: the sequence that fails next, None if none
-    does. error: how. waits: events that would wait behind another gap, or that were not tried.
+    does. error: how. waits: events that would wait behind another gap, or the one that fails.
+    untried: events beyond what one step releases: what would become of them is not known.
     """
 
     released: int
     fails: int | None
     error: str | None
     waits: int
+    untried: int = 0
 
 
 def dry_run(state: ViewState, stream: str) -> DryRun:
@@ -31,16 +33,16 @@ def dry_run(state: ViewState, stream: str) -> DryRun:
 
     Only what the handler itself does elsewhere is done.
     """
-    ready, handling = _prepared(state, stream)
+    ready, handling, more = _prepared(state, stream)
     handling.run(ready)
-    return _found(state, stream, handling)
+    return _found(state, stream, handling, more)
 
 
 async def adry_run(state: ViewState, stream: str) -> DryRun:
     """The same with a handler that has to be awaited."""
-    ready, handling = _prepared(state, stream)
+    ready, handling, more = _prepared(state, stream)
     await handling.arun(ready)
-    return _found(state, stream, handling)
+    return _found(state, stream, handling, more)
 
 
 class _Released:
@@ -57,7 +59,8 @@ class _Released:
         return self._state.spilled(stream, first, last)
 
 
-def _prepared(state: ViewState, stream: str) -> tuple[list[Event], Handling]:
+def _prepared(state: ViewState, stream: str) -> tuple[list[Event], Handling, bool]:
+    """What is to be handled, what does it, and whether there is more than one step releases."""
     found = state.progress(stream)
     progress = Progress(found) if isinstance(found, int) else found.copy()
     progress.held, progress.retry = False, None
@@ -67,14 +70,16 @@ def _prepared(state: ViewState, stream: str) -> tuple[list[Event], Handling]:
     result = step(state.ordering, released, Timers(), (), now=now, resume=[stream])
     # Whatever the view does about a failure, here the first one is where it ends.
     view = replace(state.view, error=Park())
-    return result.ready, Handling(view, CommitUnit("", 0), state.stream_state, stored=state.cells)
+    handling = Handling(view, CommitUnit("", 0), state.stream_state, stored=state.cells)
+    return result.ready, handling, bool(result.unfinished)
 
 
-def _found(state: ViewState, stream: str, handling: Handling) -> DryRun:
+def _found(state: ViewState, stream: str, handling: Handling, more: bool) -> DryRun:
     progress = state.progress(stream)
     waiting = progress.waiting if isinstance(progress, Progress) else 0
     released = handling.processed + handling.passed
     failure = handling.held.get(stream)
     if failure is None:
-        return DryRun(released, None, None, waiting - released)
+        left = waiting - released
+        return DryRun(released, None, None, 0 if more else left, left if more else 0)
     return DryRun(released, failure.event.sequence, failure.error, waiting - released - 1)

@@ -121,7 +121,9 @@ def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
             f"{_of(task, stream)} would go on behind "
             f"{failed.sequence}, which would go to {task.view.dead_topic}"
         )
-        facts = {"dead": 1, "last": failed.sequence, "released": held.waiting - 1}
+        late = task.view.closed_by(failed) and task.state.ordering.reopen == "late"
+        behind = 0 if late else held.waiting - 1
+        facts = {"dead": 1, "last": failed.sequence, "released": behind}
         return CommandResult(True, told, facts)
     released(task, stream)
     progress = task.state.waiting[stream]
@@ -130,9 +132,16 @@ def unpark(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     progress.add_skipped(failed.sequence, failed.sequence)
     _take_out(progress, [failed])
     task.state.counts.skipped = saturated(task.state.counts.skipped + 1)
-    task.state.counts.waiting -= 1
     task.state.counts.dead += 1
-    moved(task, stream, progress, [failed], unit)
+    run = task.state.ordering.run(task.state, task.state.timers)
+    run.begin_or_end(failed, progress)
+    result, handling = run.result, task.new_handling(unit)
+    result.changed[stream] = progress.plain()
+    result.released.append(failed)
+    result.unfinished = task.state.unfinished_streams
+    handling.end_state(failed)
+    task.finish(result, handling, unit)
+    _go_on(task, stream, progress)
     return CommandResult(
         True,
         f"{_of(task, stream)} goes on behind {failed.sequence}, which is in "
@@ -220,7 +229,13 @@ def redrive_dry_run(task: ViewTask, command: Command, tried: DryRun | None) -> C
     stream, _ = _held(task, command)
     found = tried or dry_run(task.state, stream)
     where = f"{_of(task, stream)}: {counted(found.released, 'event')} would be released"
-    if found.fails is None:
+    if found.untried:
+        ordering = task.state.ordering
+        told = (
+            f"{where}; {found.untried:,} more were not tried: a dry run tries "
+            f"{ordering.drain:,} events or {ordering.portion >> 20} MB"
+        )
+    elif found.fails is None:
         told = f"{where}, and {found.waits} would wait"
     else:
         told = (
@@ -286,6 +301,10 @@ def moved(
 ) -> None:
     """Take a stream's new progress over; its drain goes on in the next step."""
     task.state.note(unit, task.state.keep({stream: progress.plain()}, {}) + delete_rows(lost))
+    _go_on(task, stream, progress)
+
+
+def _go_on(task: ViewTask, stream: str, progress: Progress) -> None:
     if not progress.waiting:
         task.state.timers.discard(stream)
         return

@@ -366,14 +366,15 @@ class Handling:
         if not what.held:
             self.failed += 1
             self.without.append(event)
-            self._end_state(event)
+            self.end_state(event)
             return False
         first = not self.held
         self.held[event.stream] = Failure(event, what, text)
         return first
 
-    def _end_state(self, event: Event) -> None:
-        """An event that failed closes its stream all the same: what begins again has no state."""
+    def end_state(self, event: Event) -> None:
+        """An event that was not handled closes its stream all the same: what begins again has no
+        state."""
         stream = event.stream
         if not self.view.closed_by(event):
             return

@@ -1,6 +1,6 @@
 """What a view's step has to tell: late and parked events to their topics, lines for the log."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import orjson
 
@@ -70,11 +70,15 @@ def send_late(
 def report_parked(
     view: View,
     progress: Progress,
-    events: Iterable[Event],
+    events: Sequence[Event],
     failure: Failure | None,
     unit: CommitUnit,
+    more: int = 0,
 ) -> None:
-    """Events of one stream that are parked from now on. failure: of this step, that parked it."""
+    """Events of one stream that are parked from now on.
+
+    failure: of this step, that parked it. more: how many others are, which the last record tells.
+    """
     head = next(iter(progress.ring or ()), None)
     behind = f"behind sequence {head.sequence}" if head else "behind another"
     for event in events:
@@ -87,6 +91,8 @@ def report_parked(
             "position": position(event),
             "reason": failure.error if failed and failure else behind,
         }
+        if more and event is events[-1]:
+            report["more"] = more
         headers = [("view", view.name.encode())]
         out = (event.stream.encode(), orjson.dumps(report), unit.now, headers)
         unit.keyed[view.parked_topic].append(out)

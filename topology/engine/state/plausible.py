@@ -22,14 +22,14 @@ def bound(progress: Progress, now: int, error: OnError) -> bool:
     changed = progress.since > now or progress.rejected > now
     progress.since, progress.rejected = min(progress.since, now), min(progress.rejected, now)
     retry = progress.retry
-    if retry is not None and retry.due > (latest := now + longest(error, retry.attempts)):
-        progress.retry, changed = PendingRetry(retry.attempts, latest), True
+    if retry is not None and retry.due > (latest := now + longest(error, retry)):
+        progress.retry, changed = retry._replace(due=latest), True
     return changed
 
 
-def longest(error: OnError, attempts: int) -> int:
-    """How long the retry after so many may be away (ms)."""
+def longest(error: OnError, retry: PendingRetry) -> int:
+    """How long a retry may be away (ms)."""
     if isinstance(error, RetryPolicy):
-        return max(1, round(error.delay(attempts) * 1000))
-    # What a policy of one's own has said is not known.
-    return 0 if isinstance(error, Failing) else round(BACKOFF_LIMIT * 1000)
+        return max(1, round(error.delay(retry.attempts) * 1000))
+    # What a policy of one's own has said only the retry knows.
+    return 0 if isinstance(error, Failing) else retry.delay or round(BACKOFF_LIMIT * 1000)

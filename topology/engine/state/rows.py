@@ -20,9 +20,9 @@
 | `o` | where the view reads and whether it is halted, as JSON; see `positions.py` |
 
 Besides `last` a progress row has, where they are not as in most streams, `since`, `skipped`, `held`
-(true), `rejected`, `retry` ({"attempts": …, "due": ms}), `recent` (how far below `last` each is),
-`closed` (when it is dropped, in ms), `epoch`, `rebuild`, `failed`, `sent`, `anew`, `below`,
-`forgot` and `state`.
+(true), `rejected`, `retry` ({"attempts": …, "due": ms, "delay": ms}), `recent` (how far below
+`last` each is), `closed` (when it is dropped, in ms), `epoch`, `rebuild`, `failed`, `sent`, `anew`,
+`below`, `forgot` and `state`.
 
 What a view with workers has parked is in `b` rows by the offset in its arrivals topic.
 A stream that is merely in order costs one short row; nothing is kept of a processed event's body.
@@ -211,7 +211,11 @@ def decode_progress(row: bytes) -> tuple[int | Progress, bytes | None]:
         skipped=skipped,
         held=found.get("held", False),
         rejected=found.get("rejected", 0),
-        retry=None if retry is None else PendingRetry(retry["attempts"], retry["due"]),
+        retry=(
+            None
+            if retry is None
+            else PendingRetry(retry["attempts"], retry["due"], retry.get("delay", 0))
+        ),
         recent=tuple(found["last"] - below for below in found.get("recent", ())),
         closed=found.get("closed"),
         epoch=found.get("epoch", 0),

@@ -26,7 +26,7 @@ def register(app: Any) -> None:
         option("--dry-run", is_flag=True, default=False, help="Say only what --create would make."),
         option(
             "--partitions", type=IntRange(min=0), default=0, show_default=False,
-            help="Partitions of source topics to be made; else as many as the source declares.",
+            help="Partitions of source topics to be made; else, and of keyed sources, as declared.",
         ),
         option(
             "--retention", type=_Retention(), default="0", show_default=False,

@@ -40,16 +40,24 @@ def own(name: str, partitions: int, *, compact: bool = False, keep_days: float =
     return Topic(name, partitions, config=config)
 
 
-def needed(topology: Topology, changelogs: Mapping[str, str], keep_days: float) -> Iterator[Topic]:
-    """The topics that a worker makes. changelogs: view → topic. keep_days: of the side topics."""
+def needed(
+    topology: Topology, changelogs: Mapping[str, str], keep_days: float, source_days: float = 0
+) -> Iterator[Topic]:
+    """The topics that a worker makes.
+
+    changelogs: view → topic. keep_days: of the side topics. source_days: of what others fill.
+    """
     for source in topology.sources.values():
-        yield replace(own(source.by_stream, source.partitions), theirs=source.keyed)
+        days = source_days if source.keyed and not source.fed_by else 0
+        topic = own(source.by_stream, source.partitions, keep_days=days)
+        yield replace(topic, theirs=source.keyed)
     for view in topology.views.values():
         for name in (view.output, view.redeliver_topic, view.commands_topic):
             yield own(name, view.of.partitions)
         yield own(changelogs[view.name], view.of.partitions, compact=True)
     for stage in topology.stages:
-        yield own(stage.topic, stage.partitions)
+        days = 0 if stage.arrivals else source_days
+        yield own(stage.topic, stage.partitions, keep_days=days)
         yield own(changelogs[stage.name], stage.partitions, compact=True)
         if not stage.arrivals:
             yield own(stage.view.output, stage.partitions)

@@ -22,7 +22,10 @@ AT_ONCE = 200
 LIMIT = 1000
 """Streams that one command is for at most, unless told otherwise."""
 SHOWN = 50
-_FACTS = {"released": "released", "skipped": "skipped", "dead": "dead", "waits": "waiting"}
+_FACTS = {
+    "released": "released", "skipped": "skipped", "dead": "dead", "waits": "waiting",
+    "untried": "not tried",
+}  # fmt: skip
 """Streams of which it is told one by one what came of it."""
 _OF_ROUTES = (
     "{left} left as they are: `sequitur route {name}` is for those of a router's file; an "
@@ -84,7 +87,7 @@ class BulkResult:
         sums: dict[str, int] = {}
         for _, result in self.results:
             for name, value in result.facts.items() if result is not None and result.done else ():
-                if isinstance(value, int) and name in _FACTS:
+                if isinstance(value, int) and name in _FACTS and (value or name != "untried"):
                     sums[name] = sums.get(name, 0) + value
         return sums
 

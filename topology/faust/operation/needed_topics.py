@@ -15,7 +15,8 @@ async def topics(
     Args:
         app: what `compile` made.
         create: make those that are missing.
-        partitions: of source topics to be made; as many as the source declares unless given.
+        partitions: of source topics to be made; as many as the source declares unless given; those
+            of keyed sources have that many always.
         retention: days that source topics to be made keep, -1 for ever; the broker's default unless
             given.
 
@@ -26,7 +27,7 @@ async def topics(
         KafkaError: the broker does not answer, or refuses it.
     """
     engine: Engine = app.engine
-    wanted = [*engine.given(partitions, retention), *engine.needed()]
+    wanted = [*engine.given(partitions, retention), *engine.needed(retention)]
     found = await shapes_of(app, wanted)
     missing = [shape.topic for shape in found if shape.partitions is None]
     if create and missing:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from signal import Signals
 
 from topology.faust.processes.numbered import NumberedWorker
 from topology.faust.processes.pages import AllPages
@@ -72,7 +73,7 @@ class WorkerProcess:
         )
         return self.process
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: Signals) -> None:
         """Send it a signal, if it runs."""
         if self.process is not None:
             with suppress(ProcessLookupError):
@@ -120,7 +121,7 @@ class Supervisor:
             in_order = await asyncio.gather(*keeping)
         return DONE if all(in_order) else CANNOT
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, number: Signals) -> None:
         for worker in self.workers:
             worker.signal(number)
 
@@ -175,7 +176,7 @@ def _ended(status: int | None) -> str:
     if status >= 0:
         return f"ended with status {status}"
     hint = "; the system does that where memory runs out" if status == -signal.SIGKILL else ""
-    return f"was killed by {signal.Signals(-status).name}{hint}"
+    return f"was killed by {Signals(-status).name}{hint}"
 
 
 async def _copy(source: asyncio.StreamReader | None, prefix: str) -> None:

@@ -108,9 +108,10 @@ class Engine:
         """Whether the engine reads a topic itself: an input of its own, or a view's changelog."""
         return topic in self.topics or topic in self.changelogs.values()
 
-    def needed(self) -> list[Topic]:
+    def needed(self, source_days: float = 0) -> list[Topic]:
         """The topics that the engine makes where they are missing."""
-        return list(needed(self.topology, self.changelogs, self.settings.side_retention_days))
+        days = self.settings.side_retention_days
+        return list(needed(self.topology, self.changelogs, days, source_days))
 
     def given(self, partitions: int = 0, keep_days: float = 0) -> list[Topic]:
         """The topics that others fill; what they are made with, if somebody says so."""

@@ -77,7 +77,7 @@ class Watched(Watch):
         file.write_text(
             'name = "shop-alerts"\ntopics = ["shop.errors"]\n'
             '[[pattern]]\nname = "refused"\nactions = ["note"]\nwithin = "10m"\nquiet = "0"\n'
-            '[action.note]\ncommand = ["true"]\n'
+            '[action.note]\ncommand = ["true"]\neach = "10m"\n'
         )
         super().__init__(read_config(file), {})
         self.consumer = Consumer()
@@ -132,7 +132,7 @@ HOURS, MINUTE = 3 * 3600 * 1000, 60_000
 @pytest.mark.parametrize(
     ("minutes", "done", "begins"),
     [
-        # Those within the pattern's ten minutes before the first one that is not done.
+        # Those within ten minutes, of pattern and action, before the first one that is not done.
         ([0, 7, 8, 9, 10, 20], 7, 3),
         ([0, 7, 8, 9, 18, 19], 7, 5),
         # The first one that is not done is hidden, as one of a transaction that was given up.
@@ -150,7 +150,7 @@ async def test_it_reads_back_from_the_first_record_that_is_not_done(
     watch.consumer.times[0] = [None if n is None else long_ago + n * MINUTE for n in minutes]
     watch.consumer.offsets[TopicPartition("shop.errors", 0)] = OffsetAndMetadata(done, "id")
     assert await watch.look(p0="id") == {0: begins}
-    assert watch.consumer.offsets[TopicPartition("shop.errors", 0)].offset == done
+    assert watch.consumer.offsets[TopicPartition("shop.errors", 0)].offset == max(done, 3)
 
 
 async def test_it_reads_back_by_the_first_one_that_is_not_done_of_all_partitions(

@@ -41,11 +41,10 @@ def flights(*words: str) -> list[str]:
 def worker(
     environment: dict[str, str],
     log: Path,
-    tmp_path: Path,
     create_topics: Callable[[dict[str, int]], None],
 ) -> Iterator[subprocess.Popen[bytes]]:
     create_topics({SOURCE: 4})
-    command = flights("--datadir", str(tmp_path), "worker", "-l", "info", "--without-web")
+    command = flights("worker", "-l", "info", "--without-web")
     with log.open("ab") as out:
         process = spawn(command, env=environment, output=out)
     yield process

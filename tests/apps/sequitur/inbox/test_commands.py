@@ -83,3 +83,33 @@ def test_a_look_at_what_is_no_inbox_is_not_all_well(
     file.touch()
     assert main(["inbox", command, "--database", f"sqlite:///{file}"]) == 2
     assert "has no inbox" in caplog.text
+
+
+@pytest.mark.parametrize("command", ["counts", "gaps", "parked", "commands"])
+def test_a_name_that_no_inbox_has_is_not_all_well(
+    command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"sqlite:///{tmp_path}/warehouse.sqlite"
+    inbox = Inbox(engine := open_engine(url), "warehouse")
+    asked = ["inbox", command, "--database", url, "--name"]
+    assert main([*asked, "warehouse"]) == 0, "nothing came yet"
+    Inbox(engine, "dead").receive([], malformed=[("it is no message", b"")])
+    inbox.receive([Message("orders", "A-17", 1, None, b"")])
+    assert main([*asked, "warehuose"]) == 2
+    assert "there is no inbox 'warehuose' here; there are: dead, warehouse" in caplog.text
+    assert main([*asked, "dead"]) == (command == "counts")
+
+
+def test_what_is_not_shown_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/warehouse.sqlite"
+    inbox = Inbox(open_engine(url), attempts=1)
+    inbox.receive([Message("orders", f"s{n}", of, None, b"") for n in range(101) for of in (1, 3)])
+    for _ in range(101):
+        fail(inbox, 1)
+    for command in ("parked", "gaps"):
+        asked = ["inbox", command, "--database", url]
+        assert main(asked) == 1
+        *lines, last = capsys.readouterr().out.splitlines()
+        assert (len(lines), last) == (100, "and more: give a larger --limit")
+        assert main([*asked, "--limit", "101"]) == 1
+        assert len(capsys.readouterr().out.splitlines()) == 101

@@ -148,8 +148,7 @@ def test_an_output_record_is_ordered_by_epoch_and_sequence() -> None:
     assert (first.stream, first.sequence, first.epoch) == ("A-17", 4, 0)
     assert again.epoch == 2
     assert again.content == orjson.dumps({**body, "epoch": 2})
-    assert interpret(record(None)) is None
-    for wrong in (b"", b"[]", b"{}", orjson.dumps({**body, "sequence": "4"})):
+    for wrong in (None, b"", b"[]", b"{}", orjson.dumps({**body, "sequence": "4"})):
         with pytest.raises(Malformed, match="no output record"):
             interpret(record(wrong))
 

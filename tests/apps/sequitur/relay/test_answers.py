@@ -73,3 +73,9 @@ def test_status_tells_what_waits_and_who_leads(
     lease.release(epoch)
     assert main(["relay", "status", "--database", url]) == 1
     assert "host/1 led, and no relay leads now, in turn 1" in capsys.readouterr().out
+    with engine.begin() as connection:
+        drafts = [Draft(f"topic{n}", "a", None, b"") for n in range(100)]
+        Outbox(MessageLog()).capture_many(connection, drafts)
+    assert main(["relay", "status", "--database", url]) == 1
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert (len(lines), last) == (101, "and more topics, with no more messages each")

@@ -367,6 +367,19 @@ async def test_what_is_soon_over_ends_no_replay_and_no_recovery(
         assert left == [0]
 
 
+async def test_a_recovery_beyond_the_most_is_to_come_again(
+    log: ReplayLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stores.replay.recoveries.MOST_OPEN", 1)
+    wanted = {"topics": ["moves"], **WHO}
+    async with serving(log) as server:
+        call = server.client.call
+        id = (await call("recover", wanted))["id"]
+        await until(lambda: call("recovery", id=id), "done")
+        error = (await call("recover", wanted, status=503))["error"]
+        assert error == "the topics of 1 recoveries are there still: close some"
+
+
 async def test_a_recovery_that_nobody_closes_ends_by_itself(log: ReplayLog) -> None:
     async with serving(log) as server:
         call = server.client.call

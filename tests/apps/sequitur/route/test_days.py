@@ -79,6 +79,10 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
     try:
         for role in roles:
             start(role)
+        deadline = time.monotonic() + 240
+        while not (tmp_path / "ledger.db").exists():  # the end of a day makes none
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
         for day in DAYS:
             for n in range(EACH):
                 for topic, partitions in list(topics.items())[:2]:

@@ -84,6 +84,16 @@ async def test_an_action_runs_once_for_a_broadcast_also_after_a_restart(
     assert (told["broadcast"], told["value"], told["offset"]) == ("a/b/in/0/1", "content", 7)
 
 
+@pytest.mark.parametrize("own", ["most = 1", 'each = "1h"'])
+def test_an_action_of_a_listener_has_no_limit_that_it_would_not_keep(
+    own: str, tmp_path: Path, seen: list[Any]
+) -> None:
+    file = tmp_path / "ear.toml"
+    file.write_text(f"{FILE}{own}\n")
+    with pytest.raises(DeclarationError, match=r"action\.mark: most and each are of alerts"):
+        read_listener(file)
+
+
 class OneBroadcast:
     """A consumer that reads a broadcast, whatever others have read before it, and commits."""
 

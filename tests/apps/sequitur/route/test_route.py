@@ -2,10 +2,11 @@
 
 import io
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import orjson
 import pytest
@@ -227,6 +228,45 @@ def test_a_message_that_cannot_be_made_for_its_destination_fails_in_each_command
     assert "rule large fired" in said
     assert main(["route", "compare", str(new), str(new), "--file", str(file)]) == 0
     assert "1 fail by both" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "asked"),
+    [
+        ('[router]\nbroker = "own:1"', [], "own:1"),
+        ('[router]\nbroker = "own:1"', ["--broker", "other:2"], "other:2"),
+        ('[transport.kafka]\nkind = "kafka"\nbroker = "own:1"', [], "own:1"),
+        ('[transport.kafka]\nkind = "kafka"\nbroker = "own:1"', ["--broker", "other:2"], "other:2"),
+        ('[transport.disk]\nkind = "files"', [], "environment:3"),
+        ("", [], "environment:3"),
+    ],
+)
+def test_messages_are_looked_for_in_the_kafka_that_the_file_names(
+    place: str, given: list[str], asked: str, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+
+    async def of_topic(kafka: Mapping[str, Any], *more: object) -> list[Message]:
+        found.append(kafka["bootstrap_servers"])
+        return [Record("flights", 0, 0, None, b"{}")]
+
+    monkeypatch.setattr(import_module("sequitur.route.command"), "of_topic", of_topic)
+    monkeypatch.setenv("SEQUITUR_BROKER", "environment:3")
+    new = written(rules.parent, 'file = "makers.csv"', name="new.toml")
+    rules.write_text(f"{place}\n{rules.read_text()}")
+    for words in (
+        ["explain", str(rules), "--at", "flights/0/0"],
+        ["dry-run", str(rules), "--from", "flights"],
+        ["compare", str(rules), str(new), "--from", "flights"],
+    ):
+        assert main(["route", *words, *given]) == 0
+    assert found == [asked] * 3
+
+
+def test_a_broker_that_is_none_is_named(rules: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rules.write_text(f"[router]\nbroker = 7\n{rules.read_text()}")
+    assert main(["route", "explain", str(rules), "--at", "flights/0/0"]) == 2
+    assert f"{rules}: router: broker = 7; give a text" in caplog.text
 
 
 @pytest.mark.integration

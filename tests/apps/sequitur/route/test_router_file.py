@@ -12,6 +12,8 @@ from sequitur.route import loading
 from sequitur.route.loading import load_rules, load_units
 from sequitur.route.replay_way import RouterWay
 from sequitur.route.router_file import address, load_router, units_control
+from sequitur.route.transports import open_transports
+from tests.only_checked import only_checked
 from topology.model.errors import DeclarationError
 
 UNITS = """
@@ -132,7 +134,7 @@ def test_no_value_in_a_file_ends_a_command_but_by_a_mistake_that_is_named(
         ("attempts = 1", "attempts = 0", "units: errors: .*1 attempt or more"),
         ("attempts = 1", 'attempts = "twice"', "units: errors.attempts"),
         ("parks = true", "park = true", "units: errors.park"),
-        ("idle = 0.002", "idle = nan", "units: batch: .*times of 0 seconds"),
+        ("idle = 0.002", "idle = nan", "units: batch.idle: .*equal to 0"),
         ("heartbeat = 10", "heartbeat = 0", "transport 'rabbit': heartbeat"),
         ("port = 5552", "port = 70000", "transport 'stream': port"),
         ('name = "shop"', 'name = "../shop"', "router: name '../shop'"),
@@ -149,6 +151,17 @@ def test_what_means_nothing_is_refused_when_the_file_is_read(
     file.write_text(text.replace(old, new) + '[transport."a/b"]\nkind = "files"\n')
     with pytest.raises(DeclarationError, match=f"router.toml: .*{reason}"):
         load_units(file)
+
+
+own_transport = only_checked("folder: Missing")
+
+
+def test_a_transport_s_annotations_may_name_what_only_a_type_checker_imports() -> None:
+    table = {"kind": f"{__name__}:own_transport", "folder": "here"}
+    found: dict[str, Any] = {**open_transports({"mine": table}, Path())}
+    assert found == {"mine": {"folder": "here"}}
+    with pytest.raises(DeclarationError, match=r"transport 'mine': .*'fold'"):
+        open_transports({"mine": table | {"fold": 1}}, Path())
 
 
 def test_rules_that_no_router_runs_may_route_what_is_recovered(tmp_path: Path) -> None:

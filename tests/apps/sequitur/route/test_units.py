@@ -21,12 +21,13 @@ from sequitur.cli.main import main
 from sequitur.local.process import spawn
 from sequitur.route.loading import load_units
 from sequitur.route.pages import RoutePages
-from sequitur.route.transports import RABBITMQ, Transport
+from sequitur.route.transports import RABBITMQ, Transport, open_transports
 from sequitur.route.unit_commands import _again
 from stores.db.engines import open_engine
 from stores.inbox import Inbox
 from stores.outbox import MessageLog, Outbox
 from stores.segments import InboundMessage, SegmentError
+from stores.segments.transports.kafka import KafkaInbound
 from stores.segments.transports.rabbitmq import RabbitLogin
 from tests.stores.segments.spool_transport import SpoolInbound, SpoolOutbound
 from topology.model.ending import end_tasks
@@ -70,7 +71,7 @@ SPOOL = f'kind = "{__name__}:spool"\nfolder = "FOLDER"'
 def spool(folder: str) -> Transport:
     """A transport of one's own, by its name in the file."""
     return Transport(
-        lambda topic, place: SpoolInbound(topic, Path(folder) / place),
+        lambda topic, place, _: SpoolInbound(topic, Path(folder) / place),
         lambda router: SpoolOutbound(Path(folder)),
     )
 
@@ -299,6 +300,7 @@ def test_rules_see_when_a_message_was_sent(tmp_path: Path, monkeypatch: pytest.M
         ({'folder = "."': 'folders = "."'}, "transport 'disk'.*folders"),
         ({"lease = 1.0": "leese = 1.0"}, "units.*leese"),
         ({"count = 40": "count = 0"}, "count is 0"),
+        ({"idle = 0.002": 'idle = "soon"'}, "units: batch.idle: .*write a number and its unit"),
         ({"[rule.even]": '[rule.even]\nbroadcast = "site"'}, "reach nobody"),
         ({'transport = "other"': 'transport = "others"'}, "destination 'all'.*'others'"),
         ({'errors = { transport = "disk"': 'errors = { transport = "no"'}, "units: errors.*'no'"),
@@ -331,6 +333,18 @@ def test_a_day_that_looks_mistyped_is_refused_and_can_be_withdrawn(
     assert main([*command, "2013-01-31", "--withdraw", "--reason", "mistyped"]) == 0
     assert units.days.state().open is None
     assert units.days.state().withdrawn == {"2013-01-31"}
+
+
+def test_the_end_of_a_day_makes_no_ledger_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    router = written(tmp_path, **{"lease = 1.0": "lease = 1.0\ndays = true"})
+    router.write_text(router.read_text().replace(f"{tmp_path}/ledger.db", "ledger.db"))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["route", "end-of-day", str(router), "2031-01-31"]) == 2
+    assert "there is no such file" in caplog.text
+    assert not [*(tmp_path / "elsewhere").iterdir()]
 
 
 @pytest.mark.integration
@@ -495,6 +509,24 @@ address = "{address}"
     else:
         with pytest.raises(DeclarationError, match=f"{what} is a source; that has no end"):
             load_units(tmp_path / "router.toml")
+
+
+def test_times_of_a_batch_are_seconds_or_durations(tmp_path: Path) -> None:
+    units = load_units(written(tmp_path, **{"idle = 0.002": 'idle = "1s", seconds = 2'}))
+    limits = units._limits
+    assert (limits.count, limits.idle, limits.seconds) == (40, 1.0, 2.0)
+    rabbit = {"kind": "rabbitmq", "url": "amqp://127.0.0.1:9", "heartbeat": "20s"}
+    server: Any = open_transports({"rabbit": rabbit}, tmp_path)["rabbit"].server
+    assert server.heartbeat == 20
+    with pytest.raises(DeclarationError, match=r"heartbeat: .*write a number and its unit"):
+        open_transports({"rabbit": {**rabbit, "heartbeat": "soon"}}, tmp_path)
+
+
+def test_each_router_tells_a_group_of_its_own_in_kafka(tmp_path: Path) -> None:
+    kafka = f'{KAFKA}\n[source.in]\ntransport = "other"\nrules = ["all"]'
+    inbound = load_units(written(tmp_path, kafka)).inbound("in")
+    assert isinstance(inbound, KafkaInbound)
+    assert inbound._group == "shop.units"
 
 
 async def test_pages_name_what_fails_and_what_is_published(tmp_path: Path) -> None:

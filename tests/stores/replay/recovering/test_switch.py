@@ -257,6 +257,31 @@ def test_ids_that_are_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
         switch.recovered(apart)
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "stream/shop.orders/customer-{0:032d}/7/0",
+        "delivery/shop.orders/{0:032x}/0",
+        "digest/{0:064x}/0",
+        "site/topic-{0:032d}/0/7/0",
+    ],
+)
+def test_ids_that_no_record_has_room_for_are_refused_before_one_is_written(shape: str) -> None:
+    """The commit failed, and did so again after each restart."""
+    switch = PartitionSwitch()
+    switch.stop("r")
+    switch.begin(0)
+    switch.look([])
+
+    def recover() -> None:
+        for first in range(0, 20_000, 2_000):
+            switch.recovered([Seen(at, shape.format(at)) for at in range(first, first + 2_000)])
+            assert len(json.dumps(switch.to_json())) < 1_000_000
+
+    with pytest.raises(TooManyIds, match="900,000 bytes"):
+        recover()
+
+
 def test_ids_are_ranges_where_they_have_offsets_and_come_back_as_they_were_written() -> None:
     ids, opaque = MessageIds(), ["digest/abc/0", "x", "a/b/c/1x/0", f"a/b/0/{2**70}/0", "a/b/c/٣/0"]
     for at in range(100):

@@ -112,6 +112,27 @@ def test_a_dry_run_says_how_many_and_where_the_next_failure_is_and_changes_nothi
     assert (result.facts["released"], result.facts["fails"], result.facts["waits"]) == (4, None, 1)
 
 
+def test_a_dry_run_says_how_many_it_has_not_tried() -> None:
+    """It said that they would wait, and so that none of them fails."""
+    shop = Shop(1, error=park())
+    task = shop.driver._runner.view("board")
+    task.state.ordering = replace(task.state.ordering, drain=100)
+    for sequence in range(1, 121):
+        shop.driver.pipe("orders", order(sequence))
+    shop.bad = {110}
+    result = shop.driver.command("redrive", "board", "a", dry_run=True)
+    facts = result.facts
+    assert (facts["released"], facts["fails"]) == (100, None)
+    assert (facts["waits"], facts["untried"]) == (0, 20)
+    assert result.message.endswith(
+        "100 events would be released; 20 more were not tried: a dry run tries 100 events or 16 MB"
+    )
+    shop.bad = {90}
+    facts = shop.driver.command("redrive", "board", "a", dry_run=True).facts
+    assert (facts["released"], facts["fails"]) == (89, 90)
+    assert (facts["waits"], facts["untried"]) == (30, 0)
+
+
 def test_a_dry_run_tries_what_has_settled_in_a_monotonic_view() -> None:
     shop = Shop(2, error=park(), sequence=monotonic(settle=1))
     shop.pipe(1, 2, 3)

@@ -1,6 +1,7 @@
 """park(): a failed event and the later ones of its stream are set aside in order, in one view."""
 
 from collections import Counter
+from dataclasses import replace
 
 import orjson
 from hypothesis import given
@@ -93,6 +94,20 @@ def test_events_that_waited_before_are_parked_with_the_one_that_failed() -> None
     counts = partition.view().state.counts
     assert (counts.parked, counts.waiting, counts.processed) == (6, 0, 1)
     assert [each["sequence"] for each in partition.values("shop.parked")] == [2, 3, 4, 5, 7, 9]
+
+
+def test_how_many_more_waited_before_than_are_told_of_is_told() -> None:
+    """Nothing said that there were more."""
+    partition = Faults({("a", 2): FOR_EVER}).partition(error=park(), buffer=2)
+    state = partition.view().state
+    state.ordering = replace(state.ordering, drain=4)
+    feed(partition, *range(20, 2, -1))
+    feed(partition, 1, 2)
+    feed(partition, 21)
+    told = partition.values("shop.parked")
+    assert [each["sequence"] for each in told] == [2, 3, 4, 5, 6, 7, 21]
+    assert [each.get("more", 0) for each in told] == [0, 0, 0, 0, 0, 13, 0]
+    assert len(told) + 13 == state.counts.parked
 
 
 def test_what_came_too_early_and_was_handled_in_the_same_batch_is_not_parked() -> None:

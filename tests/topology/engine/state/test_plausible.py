@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stores.view_state.memory import MemoryTable
-from topology import Inspector, Topology, monotonic, park, retry, skip
+from tests.topology.handled import driver_of, order
+from topology import Event, Inspector, Topology, monotonic, park, retry, skip
 from topology.engine.state.plausible import bound
 from topology.engine.stream_task import StreamTask
 from topology.model.event import Record
@@ -46,6 +47,36 @@ def test_what_a_policy_of_ones_own_has_said_stands_after_a_hand_over() -> None:
     progress.retry = PendingRetry(1, 2 * NOW)
     assert bound(progress, NOW, policy)
     assert progress.retry == PendingRetry(1, NOW + 86_400_000)
+
+
+def test_and_is_the_bound_where_the_clock_went_back() -> None:
+    """It was up to a day away then."""
+    progress = Progress(3, held=True, retry=PendingRetry(1, 2 * NOW, 600_000))
+    policy: Any = object()
+    assert bound(progress, NOW, policy)
+    assert progress.retry == PendingRetry(1, NOW + 600_000, 600_000)
+
+
+class Own:
+    def on_error(self, event: Event, error: BaseException) -> Any:
+        return retry(3, backoff=1)
+
+
+def test_a_retry_of_a_policy_of_ones_own_is_due_in_its_own_time_when_the_clock_went_back() -> None:
+    broken, seen = {1}, []
+
+    def handler(event: Event) -> None:
+        if event.sequence in broken:
+            raise ValueError("broken")
+        seen.append(event.sequence)
+
+    driver = driver_of(handler, error=Own())
+    driver.pipe("orders", order(1))
+    broken.clear()
+    driver.now -= 10 * 86_400_000
+    driver.restart()
+    driver.advance(1)
+    assert seen == [1]
 
 
 def topology(**policies: Any) -> Topology:

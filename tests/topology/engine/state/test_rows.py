@@ -22,7 +22,9 @@ from topology.sequencer.progress import PendingRetry, Progress, last_of
 
 SEQUENCES = st.integers(-(2**63), 2**63 - 1)
 STREAMS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-RETRIES = st.none() | st.builds(PendingRetry, st.integers(1, 99), st.integers(0, 2**50))
+RETRIES = st.none() | st.builds(
+    PendingRetry, st.integers(1, 99), st.integers(0, 2**50), st.integers(0, 2**40)
+)
 JSON = st.recursive(
     st.none()
     | st.booleans()

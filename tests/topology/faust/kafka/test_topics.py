@@ -54,6 +54,14 @@ def test_every_topic_of_a_topology_is_named_with_its_shape() -> None:
     assert {(t.partitions, t.config["retention.ms"]) for t in asked} == {(12, str(7 * DAY))}
 
 
+def test_what_others_fill_keeps_what_it_is_told_to() -> None:
+    topology = shop()
+    topology.parallel("pay", topic="bank", workers=2, handler=lambda event: None)
+    asked = needed(topology, {"board": "c-board", "sums": "c-sums", "pay": "c-pay"}, 90, 7)
+    kept = {t.name for t in asked if t.config.get("retention.ms") == str(7 * DAY)}
+    assert kept == {"bills", "bank"}
+
+
 def test_no_side_topic_grows_for_ever_unless_somebody_says_so() -> None:
     topology = shop()
     for days, kept in ((Settings().side_retention_days, 90 * DAY), (-1, -1), (1.5, 1.5 * DAY)):

@@ -4,11 +4,12 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 from topology.faust.processes import restarts, supervisor
-from topology.faust.processes.supervisor import Supervisor
+from topology.faust.processes.supervisor import Supervisor, WorkerProcess
 
 
 def run(command: str, until: Path | None = None, count: int = 2) -> int:
@@ -92,3 +93,7 @@ def test_who_dies_is_missed_and_all_end_whatever_has_their_output_open(
     finally:
         for each in (tmp_path / "helpers").read_text().split():
             os.kill(int(each), signal.SIGKILL)
+
+
+def test_what_a_worker_takes_for_a_signal_is_not_its_method() -> None:
+    assert get_type_hints(WorkerProcess.signal)["number"] is signal.Signals

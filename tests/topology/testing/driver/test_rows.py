@@ -70,6 +70,7 @@ DEAD: list[tuple[Upsert | Delete, str]] = [
     (upsert(x=float("nan")), "no number"),
     (upsert(x=float("inf")), "no number"),
     (upsert(x="1"), "no float"),
+    (upsert(x=2**53 + 1), "more than 53 bits; declare the column as int"),
     (upsert(doc={"a": [float("nan")]}), "no number"),
     (upsert({"id": 1}), "primary key is (id, part)"),
     (upsert({"id": 1, "part": "a", "n": 5}), "primary key is (id, part)"),

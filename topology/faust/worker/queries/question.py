@@ -92,6 +92,9 @@ class Question:
         what = query.get("what", "rows" if view.folds else "state")
         if what not in get_args(What):
             raise Wrong(f"what: use one of {', '.join(get_args(What))}")
+        for name, of in (("from", "cells"), ("to", "cells"), ("fold", "rows")):
+            if query.get(name) and what != of:
+                raise Wrong(f"{name}: it is of what={of}, and this asks for {what}; leave it out")
         fold = query.get("fold", view.name)
         if what == "rows" and fold not in view.folds:
             known = ", ".join(view.folds) or "none: ask for its state or cells"
@@ -111,15 +114,17 @@ class Question:
             not_in = int(query.get("not_in", "0"), 16)
         except ValueError:
             raise Wrong("not_in: it is what a redirect says; leave it out") from None
+        skip = _number(query, "skip", 0, 0, MOST_SKIPPED)
+        if skip and what == "state":
+            raise Wrong("skip: a state has no pages; leave it out")
         return cls(
             view, stream, cast(What, what), fold, query.get("from", ""), query.get("to", ""),
-            max(1, _number(query, "limit", PAGE, LIMIT)),
-            _number(query, "skip", 0, MOST_SKIPPED), wanted, not_in,
+            _number(query, "limit", PAGE, 1, LIMIT), skip, wanted, not_in,
         )  # fmt: skip
 
 
-def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
+def _number(query: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
     text = query.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= most):
-        raise Wrong(f"{name}: give a number, {most} at most")
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+        raise Wrong(f"{name}: give a number, {least} at least and {most} at most")
     return int(text)
