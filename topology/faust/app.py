@@ -28,7 +28,7 @@ from topology.faust.worker.watch.audit_report import audit_reporter
 from topology.handler_process import home_of
 from topology.model.closest import closest
 from topology.model.collector import collect_seldom
-from topology.model.errors import DeclarationError
+from topology.model.errors import DeclarationError, first_of
 
 if TYPE_CHECKING:
     from topology.faust.worker.queries import QueryServer
@@ -122,7 +122,7 @@ def compile(topology: Topology, **settings: Any) -> App:
     try:
         conf = Settings(**{name: value for name, value in settings.items() if name in known})
     except ValidationError as error:
-        raise DeclarationError(f"compile: {_first_of(error)}") from None
+        raise DeclarationError(f"compile: {first_of(error)}") from None
     passed = {name: value for name, value in settings.items() if name not in known}
     for name in passed:
         if name not in _PASSED_ON:
@@ -207,12 +207,6 @@ def compile(topology: Topology, **settings: Any) -> App:
 
     register(app)
     return app
-
-
-def _first_of(error: ValidationError) -> str:
-    first: Any = error.errors(include_input=False, include_url=False)[0]
-    why = first["msg"].removeprefix("Value error, ")
-    return f"setting {first['loc'][0]!r}: {why}" if first["loc"] else why
 
 
 def _source_agent(app: App, topology: Topology, name: str, topics: str) -> None:

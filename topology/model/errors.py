@@ -1,5 +1,12 @@
 """What goes wrong, by name: a mistake in a declaration, and a message that cannot be understood."""
 
+from typing import TYPE_CHECKING, Any
+
+from topology.model.printable import printable
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 class DeclarationError(ValueError):
     """A topology is declared wrongly; the text names the thing and the remedy."""
@@ -23,3 +30,11 @@ def described(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except BaseException:
         return type(error).__name__
+
+
+def first_of(error: "ValidationError") -> str:
+    """The first thing that is wrong in settings, a file or a request, and where, for people."""
+    first: Any = error.errors(include_input=False, include_url=False)[0]
+    where = printable(".".join(map(str, first["loc"])), 200)
+    why = printable(first["msg"].removeprefix("Value error, "), 200)
+    return f"{where}: {why}" if where else why

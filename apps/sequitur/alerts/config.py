@@ -3,7 +3,7 @@
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -11,9 +11,8 @@ from topology.diagnostics.alerts import MOST_COUNT, AlertPattern
 from topology.model.closest import closest
 from topology.model.dotted import load
 from topology.model.duration import seconds_of
-from topology.model.errors import DeclarationError
+from topology.model.errors import DeclarationError, first_of
 from topology.model.names import checked_topic
-from topology.model.printable import printable
 
 
 def _seconds(given: object) -> float:
@@ -163,10 +162,3 @@ def check_action(where: str, action: Action) -> None:
         load(f"{where}: function", action.function, "a function")
     if action.webhook and not action.webhook.startswith(("http://", "https://")):
         raise DeclarationError(f"{where}: webhook is an http:// or https:// URL")
-
-
-def first_of(error: ValidationError) -> str:
-    """The first thing that is wrong in a file or a request, and where, for people."""
-    first: Any = error.errors(include_input=False, include_url=False)[0]
-    where = ".".join(str(each) for each in first["loc"])
-    return f"{printable(where, 200)}{': ' * bool(where)}{printable(first['msg'], 200)}"

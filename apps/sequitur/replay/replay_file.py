@@ -42,11 +42,11 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, ValidationError
 from sqlalchemy import Engine
 
-from sequitur.alerts.config import Seconds, StrictTable, first_of
+from sequitur.alerts.config import Seconds, StrictTable
 from stores.db.engines import open_engine
 from stores.db.urls import FILE, existing, read_url
 from stores.replay import FieldKind, ReplayLog
-from topology.model.errors import DeclarationError
+from topology.model.errors import DeclarationError, first_of
 from topology.model.names import checked_topic
 
 Place = str | int | dict[str, Any]

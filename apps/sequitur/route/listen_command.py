@@ -23,7 +23,7 @@ import click
 from pydantic import BeforeValidator, Field, ValidationError
 
 from sequitur.alerts.actions import Actions
-from sequitur.alerts.config import Action, Seconds, StrictTable, Topic, check_action, first_of
+from sequitur.alerts.config import Action, Seconds, StrictTable, Topic, check_action
 from sequitur.cli.options import FILE
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.running import run_until_stopped
@@ -34,7 +34,7 @@ from sequitur.route.router_file import address
 from sequitur.route.table_places import text_of
 from stores.db.engines import open_engine
 from stores.db.urls import read_url
-from topology.model.errors import DeclarationError
+from topology.model.errors import DeclarationError, first_of
 from topology.model.names import checked_name
 from topology.model.printable import printable
 from topology.routing import Endpoint, Listening, read_toml

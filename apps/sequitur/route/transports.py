@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, validate_call
 
-from sequitur.alerts.config import first_of
 from sequitur.kafka.login import kafka_login
 from stores.db.engines import open_engine
 from stores.db.urls import read_url
@@ -20,7 +19,7 @@ from stores.segments.transports.kafka import KafkaInbound, KafkaOutbound
 from topology.model.closest import closest
 from topology.model.dotted import load
 from topology.model.duration import seconds_of
-from topology.model.errors import DeclarationError
+from topology.model.errors import DeclarationError, first_of
 from topology.model.names import signature_of
 from topology.model.printable import printable
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, ValidationError
 from sqlalchemy import Engine
 
-from sequitur.alerts.config import Lasting, Seconds, StrictTable, first_of
+from sequitur.alerts.config import Lasting, Seconds, StrictTable
 from sequitur.route.transports import Transport, open_transports
 from sequitur.route.two_phase_units import check_one_reader, check_two_phase, sql_sides
 from sequitur.route.unit_capture import UnitCapture
@@ -40,7 +40,7 @@ from stores.segments.chain import segment_prefix
 from stores.segments.consumer import BACKLOG
 from stores.segments.parked_topic import ParkedTopic
 from topology.declaration.route import Reload, Route
-from topology.model.errors import DeclarationError
+from topology.model.errors import DeclarationError, first_of
 from topology.model.printable import printable
 from topology.routing import RuleSet
 

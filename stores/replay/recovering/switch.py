@@ -170,7 +170,7 @@ class PartitionSwitch:
             TooManyIds: too many ids have to be kept.
         """
         assert self.phase is Phase.RECOVERY
-        look, kept = self._look, list[int]()
+        look, kept, held = self._look, list[int](), len(self.delivered)
         waiting = set[str]() if look is None else look.unread.ordered()
         for index, record in enumerate(records):
             if record.offset < self.reached:
@@ -183,7 +183,7 @@ class PartitionSwitch:
                 kept.append(index)
         if len(self.delivered) > MOST_DELIVERED:
             raise TooManyIds(f"more than {MOST_DELIVERED} ranges of ids have to be kept")
-        if self.delivered and len(orjson.dumps(self.to_json())) > MOST_BYTES:
+        if len(self.delivered) > held and len(orjson.dumps(self.to_json())) > MOST_BYTES:
             raise TooManyIds(f"more than {MOST_BYTES:,} bytes of ids have to be kept")
         return kept
 

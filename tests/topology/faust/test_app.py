@@ -18,7 +18,7 @@ from topology.faust import compile
         ({"xyz": 1}, r"^compile: there is no setting 'xyz'$"),
         (
             {"batch": "hunter2"},
-            r"^compile: setting 'batch': Input should be a valid integer.*(?<!2)$",
+            r"^compile: batch: Input should be a valid integer.*(?<!2)$",
         ),
         ({"queries": "0.0.0.0:9000"}, r"^compile: queries: other workers do not reach [^\n]+$"),
     ],

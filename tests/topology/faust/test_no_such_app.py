@@ -20,7 +20,7 @@ from topology.model.dotted import find
         ("yshpo", "there is no module 'yshpo' (did you mean 'yshop'"),
         ("ybroken", "ybroken.py line 1"),
         ("ylazy", "making 'app' failed (ZeroDivisionError"),
-        ("yset", "setting 'session_timeout': write a number and its unit"),
+        ("yset", "compile: session_timeout: write a number and its unit"),
         ("yset", "yset.py line 3"),
     ],
 )

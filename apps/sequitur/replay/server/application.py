@@ -17,12 +17,11 @@ from aiokafka.errors import KafkaError
 from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import DataError, SQLAlchemyError
 
-from sequitur.alerts.config import first_of
 from sequitur.inbox.connections import LINE, Limits, bounded
 from sequitur.replay.server.description import Route, openapi
 from stores.db.urls import said
 from stores.replay.errors import Busy, ReplayError, UnknownReplay, WrongState
-from topology.model.errors import DeclarationError
+from topology.model.errors import DeclarationError, first_of
 from topology.model.printable import printable
 from topology.monitoring.same_origin import same_origin
 

@@ -15,13 +15,12 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DataError, SQLAlchemyError
 
 import stores.kafka_records  # noqa: F401  # header names that are not UTF-8
-from sequitur.alerts.config import first_of
 from sequitur.replay.server.models import RecoveryRequestModel
 from sequitur.replay.server.service import Service
 from stores.db.urls import said
 from stores.replay import ReplayError
 from topology.model.ending import wait_for_stop
-from topology.model.errors import DeclarationError
+from topology.model.errors import DeclarationError, first_of
 from topology.model.printable import printable
 
 logger = logging.getLogger(__name__)
