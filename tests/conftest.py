@@ -5,26 +5,31 @@ Hypothesis tries the same 50 examples on every run, 2,000 new ones by SEQUITUR_H
 
 import gc
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from checkout import rabbitmq, redis
-from checkout.postgres import Postgres
+from checkout.postgres import FAST, Postgres
 from sequitur.local import broker_config, home
 from sequitur.local.broker import Broker
 from tests import own_process, quick_spark
 from tests.examples import some
+from tests.topic_records import topic_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +59,7 @@ _QUICK = {
     **quick_spark.LONG,
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.stats.collect": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
 }
@@ -102,7 +108,7 @@ class _RunBroker:
             raise
 
     def stop(self) -> None:
-        self._broker.stop()
+        self._broker.kill()  # what it would put in order is deleted
         self._folder.cleanup()
 
 
@@ -142,6 +148,8 @@ def pytest_collection_finish() -> None:
     # Thousands of tests that stay until the end, which no collection of garbage has to look at.
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    if (forked := sys.modules.get("tests.forked")) is not None:
+        forked.preload()  # as the soaks' modules, which were imported behind it, want another list
 
 
 @pytest.hookimpl(wrapper=True)
@@ -168,7 +176,8 @@ def broker() -> Iterator[BrokerAddress]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A running PostgreSQL, shared by this process's tests: use a database of your own."""
-    with Postgres() as server:
+    # Which would look at hundreds of databases in turn, all the time.
+    with Postgres({**FAST, "autovacuum": "off"}) as server:
         yield server
 
 
@@ -210,9 +219,38 @@ def database(postgres: Postgres, unique: Callable[[str], str]) -> str:
 
 
 @pytest.fixture
-def unique() -> Callable[[str], str]:
-    """word → a name for a topic, group or application that nothing else uses."""
-    return lambda word: f"{word}-{uuid4().hex[:8]}"
+def unique(request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
+    """word → a name for a topic, group or application that nothing else uses.
+
+    Topics whose names begin with it are deleted afterwards: whatever asks a broker for all of its
+    topics, as every start of a worker does, takes longer the more there are.
+    """
+    shared = "broker" in request.fixturenames
+    address = request.getfixturevalue("broker").address if shared else ""
+    given: list[str] = []
+
+    def name(word: str) -> str:
+        given.append(f"{word}-{uuid4().hex[:8]}")
+        return given[-1]
+
+    yield name
+    if given and address:
+        _delete_topics(address, tuple(given))
+
+
+def _delete_topics(address: str, beginnings: tuple[str, ...]) -> None:
+    admin = _admin(address)
+    topics = [name for name in admin.list_topics(timeout=60).topics if name.startswith(beginnings)]
+    if topics:
+        for deleted in admin.delete_topics(topics).values():
+            with suppress(KafkaException):
+                deleted.result(60)
+        topic_records(address).forget(topics)
+
+
+@cache
+def _admin(address: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": address, "log_level": 0})
 
 
 @pytest.fixture

@@ -11,30 +11,49 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import IO, Any, cast
 
 from faust.cli.base import _Group
 
 # Not forks of this process, which may have threads. There is one such server for all contexts.
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(
-    [
-        "faust.cli.faust",
-        "topology.faust",
-        "stores.view_state.rocksdb",
-        "soak_capture.producer",
-        "stores.sinks.sql.sink",
-    ]
-)
+PRELOADED = [
+    "faust.cli.faust",
+    "topology.faust",
+    "topology.faust.worker.ordered.ordered_partition",
+    "topology.faust.worker.queries",
+    "topology.faust.worker.watch.worker_pages",
+    "topology.routing",
+    "topology.verbs",
+    "stores.inbox",
+    "stores.replay",
+    "stores.segments",
+    "stores.sinks.sql.sink",
+    "stores.view_state.rocksdb",
+    "soak_capture.producer",
+    "soak_segments.part",
+    # What the modules of tests have imported whose functions are run.
+    "hypothesis.strategies",
+    "pytest",
+]
+
+
+def preload() -> None:
+    """Let the server import this, whatever others have asked it for: it heeds the last one."""
+    context.set_forkserver_preload(PRELOADED)
+
+
+preload()
 
 
 class ForkedWorker:
     """`python -m` with these words, running for long: the part of `Popen` that tests use.
 
     A fork ends as a process of its own does, but for what the interpreter does at its very end.
-    The soaks, the demo and the wheel start workers as users do.
+    `scripts/soak`, the demo and the wheel start workers as users do.
     """
 
     def __init__(self, words: Sequence[str], env: Mapping[str, str], log: Path) -> None:
@@ -59,6 +78,22 @@ class ForkedWorker:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+
+def spawned(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, output: IO[bytes] | None = None
+) -> "subprocess.Popen[bytes]":
+    """A ForkedWorker in the place of what `sequitur.local.process.spawn` starts: `python -m` words.
+
+    output: a file that is open, to which it appends.
+    """
+    assert command[:2] == [sys.executable, "-m"], command
+    log = Path(os.devnull if output is None else output.name)
+    worker = ForkedWorker(command[2:], os.environ if env is None else env, log)
+    return cast("subprocess.Popen[bytes]", worker)
 
 
 class Forked:
@@ -113,4 +148,13 @@ def _be(words: list[str], env: dict[str, str], files: list[Path]) -> None:
     asked: Any = _Group._maybe_import_app
     sys.argv = asked.__defaults__[0]
     sys.argv[:] = words
-    runpy.run_module(f"{words[0]}.__main__", run_name="__main__", alter_sys=True)
+    runpy.run_module(_module(words[0]), run_name="__main__", alter_sys=True)
+
+
+def _module(name: str) -> str:
+    """What `python -m` runs: of a package its `__main__`."""
+    try:
+        spec = find_spec(name)
+    except ValueError:  # Faust's package has taken it away from itself
+        return f"{name}.__main__"
+    return name if spec and spec.submodule_search_locations is None else f"{name}.__main__"

@@ -9,6 +9,7 @@ from xdist.scheduler import LoadFileScheduling
 
 SHARED = {
     "Spark": (
+        "tests/apps/sequitur/materialize/test_dead_rows.py",
         "tests/apps/sequitur/rebuild/test_load.py",
         "tests/apps/sequitur/rebuild/test_replay_history.py",
         "tests/stores/locks/test_claims.py",
@@ -16,6 +17,21 @@ SHARED = {
         "tests/stores/sinks/test_replacement.py",
         "tests/topology/spark/test_captured.py",
         "tests/topology/spark/test_rebuild_job.py",
+    ),
+    "Delta Lake": (
+        "tests/apps/sequitur/materialize/test_integration.py",
+        "tests/stores/sinks/delta/test_distributed.py",
+        "tests/stores/sinks/delta/test_refused.py",
+        "tests/stores/sinks/delta/test_two_writers.py",
+    ),
+    "the flights": (
+        "tests/apps/sequitur/flights/test_flown.py",
+        "tests/apps/sequitur/flights/test_grouped.py",
+        "tests/apps/sequitur/flights/test_movements.py",
+        "tests/apps/sequitur/flights/test_network.py",
+        "tests/apps/sequitur/flights/test_topology.py",
+        "tests/apps/sequitur/flights/test_verbs.py",
+        "tests/apps/sequitur/flights/test_verify.py",
     ),
     "RabbitMQ": (
         "tests/apps/sequitur/route/test_units.py",
@@ -32,6 +48,7 @@ SHARED = {
     ),
     "the second site's broker": (
         "tests/apps/sequitur/sites/test_commands.py",
+        "tests/stores/sites/test_attacks.py",
         "tests/stores/sites/test_forwarding.py",
         "tests/stores/sites/test_takeover.py",
     ),

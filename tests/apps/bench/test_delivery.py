@@ -19,6 +19,7 @@ from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
 from tests.conftest import BrokerAddress
+from tests.forked import spawned
 
 
 def test_options() -> None:
@@ -86,7 +87,10 @@ def test_a_log_is_filled_as_by_appending(postgres: Postgres) -> None:
 
 
 @pytest.mark.integration
-def test_a_small_run(tmp_path: Path, postgres: Postgres, broker: BrokerAddress) -> None:
+def test_a_small_run(
+    tmp_path: Path, postgres: Postgres, broker: BrokerAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.delivery.stage.spawn", spawned)
     where = Stage(postgres, broker, tmp_path)
     drained = backlog(where, 1_000)
     assert drained.messages == 1_000

@@ -27,10 +27,15 @@ PLACES = {
 }
 
 
-def test_the_year_has_the_figures_of_the_page() -> None:
-    flown = departures()
-    assert len(flown) == 328_521
-    counts = {name: len(ids) for name, ids in expected(flown).items()}
+@pytest.fixture(scope="module")
+def year() -> pd.DataFrame:
+    """All departures; tests do not change them."""
+    return departures()
+
+
+def test_the_year_has_the_figures_of_the_page(year: pd.DataFrame) -> None:
+    assert len(year) == 328_521
+    counts = {name: len(ids) for name, ids in expected(year).items()}
     assert counts == {
         "boeing": 82_524, "a320": 59_118, "vintage": 14_819, "late": 8_541, "west": 14_335,
     }  # fmt: skip
@@ -60,8 +65,8 @@ def _arrived(flown: pd.DataFrame, name: str, ids: set[int]) -> Arrived:
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_a_wrong_destination_is_a_difference(harm: str) -> None:
-    flown = departures(2_000)
+def test_a_wrong_destination_is_a_difference(harm: str, year: pd.DataFrame) -> None:
+    flown = year.head(2_000)
     arrived = {name: _arrived(flown, name, ids) for name, ids in expected(flown).items()}
     assert compare(flown, arrived, PLACES).differences == 0
     of = arrived["vintage" if harm in ("no end", "too late", "again, a queue") else "boeing"]

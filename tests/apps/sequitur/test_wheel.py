@@ -99,7 +99,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     place(closure([*declared("spark"), "pytest"]), folder)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
-    install = ["install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    install = ["install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)]
     subprocess.run([*pip, *install], check=True)
     subprocess.run([*pip, "check"], check=True)
     return folder

@@ -1,23 +1,13 @@
 """PostgreSQL for the tests of the outbox: a schema a test, in one database."""
 
 from collections.abc import Iterator
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import Engine, create_engine, make_url
 
-from checkout.postgres import Postgres
-from tests.contracts.schema import new_schema
+from tests.contracts.schema import database, shared
 
-
-@pytest.fixture(scope="session")
-def shared(postgres: Postgres) -> str:
-    return postgres.new_database(f"test-{uuid4().hex[:8]}")
-
-
-@pytest.fixture
-def database(shared: str) -> str:
-    return new_schema(shared)
+__all__ = ["database", "engine", "shared"]
 
 
 @pytest.fixture

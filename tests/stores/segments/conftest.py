@@ -8,6 +8,9 @@ from sqlalchemy import Engine
 
 from stores.db.engines import open_engine
 from stores.segments import FileSegments, SegmentLedger
+from tests.contracts.schema import database, shared
+
+__all__ = ["database", "engine", "shared", "store"]
 
 
 @pytest.fixture

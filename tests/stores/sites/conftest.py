@@ -15,8 +15,9 @@ from tests.conftest import BrokerAddress, make_topics
 def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that a test may kill and start again."""
     folder: Path = tmp_path_factory.mktemp("second-broker")
-    with Broker(folder, heap="256m") as broker:
-        yield broker
+    broker = Broker(folder, heap="256m").start()
+    yield broker
+    broker.kill()  # what it would put in order is deleted
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Several processes of a router never route a partition back and forth between versions."""
 
 from collections.abc import Callable
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -29,6 +30,7 @@ from topology.routing import (
 PROCESSES, PARTITIONS = 2, 3
 
 
+@cache
 def rules(number: int, tag: str = "a") -> RuleSet:
     """Two sources, of which one uses the keymap."""
     return RuleSet(

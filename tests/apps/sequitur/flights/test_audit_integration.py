@@ -19,7 +19,7 @@ from tests.conftest import BrokerAddress
 
 pytestmark = pytest.mark.integration
 
-EVENTS = 6_000
+EVENTS = 3_000
 
 
 @pytest.fixture
@@ -97,6 +97,7 @@ def test_what_was_planted_is_counted_and_nothing_vanished(
             break
         if time.monotonic() > until:
             pytest.fail(f"{report} {error}{stacks(worker, log)}")
+        time.sleep(3)  # gaps are waited for a while
 
     (source,) = report["sources"]
     for name in ("read", "malformed", "unknown"):

@@ -107,16 +107,25 @@ def test_another_error_is_told_at_once() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize(
+    ("made", "sizes", "whole"),
+    [
+        (False, {0: 10, 1: 7 << 20, 2: 9 << 20, 3: 17 << 20}, {0, 1}),
+        (True, {0: 10, 1: 1_048_500, 2: 7 << 20}, {0}),
+    ],
+)
 def test_a_broker_has_what_is_too_large_for_its_topic_without_its_value(
-    made: bool, spark: SparkSession, broker: BrokerAddress, unique: Callable[[str], str]
+    made: bool,
+    sizes: dict[int, int],
+    whole: set[int],
+    spark: SparkSession,
+    broker: BrokerAddress,
+    unique: Callable[[str], str],
 ) -> None:
     """The topic is one that is there, or is made, as Sequitur's own are."""
     name = unique("dead")
     if made:
         make_topics(broker.address, NewTopic(name, 1, 1))
-    sizes = {0: 10, 1: 7 << 20, 2: 1_048_500, 3: 9 << 20, 4: 17 << 20, 5: 10}
-    whole = {0, 5} if made else {0, 1, 2, 5}
     dead = [record(at, b"x" * size) for at, size in sizes.items()]
     DeadRows(spark, broker.address, name, {})(dead)
 

@@ -147,7 +147,7 @@ class Living(Worker):
         command += ["--read-store", self.url, "--checkpoint", str(self.folder / "checkpoint")]
         with (self.folder / "materializer.log").open("ab") as output:
             self._materializer = spawn(
-                [*command, "--topology", "app:topology"],
+                [*command, "--topology", "app:topology", "--trigger-interval", "500ms"],
                 output=output,
                 cwd=self.folder,
                 env=self._environment({}),
@@ -257,7 +257,7 @@ class Living(Worker):
 class Load(threading.Thread):
     """Sends more and more, until it is told to end."""
 
-    def __init__(self, living: Living, events: Input, size: int = 100, pause: float = 0.5) -> None:
+    def __init__(self, living: Living, events: Input, size: int = 100, pause: float = 1.5) -> None:
         super().__init__(daemon=True)
         self._living, self._events, self._size, self._pause = living, events, size, pause
         self._ended = threading.Event()

@@ -15,11 +15,11 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 
-from sequitur.local.process import spawn
 from sequitur.replay.capture import Capture, begin_anew
 from sequitur.replay.replay_file import ReplayFile, read_replay_file
 from stores.replay import CapturedMessage, Query, ReplayError, ReplayLog
 from tests.conftest import BrokerAddress
+from tests.forked import spawned
 
 pytestmark = pytest.mark.integration
 
@@ -60,7 +60,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, broker: BrokerAddress, 
 
 
 def start(file: Path) -> "subprocess.Popen[bytes]":
-    return spawn([sys.executable, "-m", "sequitur", "replay", "capture", str(file)])
+    return spawned([sys.executable, "-m", "sequitur", "replay", "capture", str(file)])
 
 
 async def send(kafka: Any, topic: str, numbers: range, **settings: Any) -> None:

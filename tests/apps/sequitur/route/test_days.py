@@ -1,8 +1,6 @@
 """Ends of days through real processes: Kafka in, Kafka and files out, killed on the way."""
 
-import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -15,10 +13,10 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
-from sequitur.local.process import spawn
 from sequitur.route.loading import load_units
 from soak.check import read
 from tests.conftest import BrokerAddress, make_topics
+from tests.forked import spawned
 
 pytestmark = pytest.mark.integration
 DAYS, EACH = [f"2013-01-0{n}" for n in range(1, 5)], 60
@@ -68,7 +66,7 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
 
     def start(role: str) -> None:
         command = [sys.executable, "-m", "sequitur", "route", role, str(router)]
-        running[role] = spawn(command)
+        running[role] = spawned(command)
 
     def told() -> int:
         return sum(
@@ -91,7 +89,7 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
             assert producer.flush(120) == 0
             assert main(["route", "end-of-day", str(router), day]) == 0
             victim = chance.choice(roles)
-            os.killpg(running[victim].pid, signal.SIGKILL)
+            running[victim].kill()
             running[victim].wait()
             time.sleep(chance.uniform(0, 1))
             start(victim)
@@ -106,7 +104,7 @@ def test_each_destination_has_a_day_before_its_end_whoever_is_killed(
             time.sleep(0.3)
     finally:
         for each in running.values():
-            os.killpg(each.pid, signal.SIGTERM)
+            each.terminate()
             each.wait(240)
     places: dict[object, list[bytes]] = {}
     for record in read(broker.address, f"{name}-kept"):

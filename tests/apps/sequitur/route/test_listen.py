@@ -15,10 +15,10 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
-from sequitur.local.process import spawn
 from soak.check import read
 from soak.ended import stacks
 from tests.conftest import BrokerAddress, make_topics
+from tests.forked import spawned
 
 pytestmark = pytest.mark.integration
 
@@ -85,7 +85,7 @@ def test_a_broadcast_keeps_its_place_and_triggers_once_what_is_registered_over_k
     def start(*words: str) -> subprocess.Popen[bytes]:
         with log.open("ab") as out:
             command = [sys.executable, "-m", "sequitur", "route", *words]
-            return spawn(command, env=environment, output=out)
+            return spawned(command, env=environment, output=out)
 
     def order(*words: str) -> tuple[int, str]:
         with redirect_stdout(StringIO()) as said:

@@ -17,10 +17,10 @@ from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
-from sequitur.local.process import spawn
 from soak.check import read
 from soak.ended import ended, stacks
 from tests.conftest import BrokerAddress, make_topics
+from tests.forked import spawned
 
 pytestmark = pytest.mark.integration
 
@@ -83,7 +83,7 @@ def test_a_stream_that_failed_waits_in_order_until_it_is_let_go_whoever_is_kille
     def serve() -> "subprocess.Popen[bytes]":
         with log.open("ab") as out:
             command = [sys.executable, "-m", "sequitur", "route", "serve", str(file)]
-            return spawn(command, env=environment, output=out)
+            return spawned(command, env=environment, output=out)
 
     def order(verb: str, *words: str) -> tuple[int, str]:
         with redirect_stdout(StringIO()) as said:

@@ -18,7 +18,6 @@ import pytest
 
 from checkout.rabbitmq import RabbitMQ
 from sequitur.cli.main import main
-from sequitur.local.process import spawn
 from sequitur.route.loading import load_units
 from sequitur.route.pages import RoutePages
 from sequitur.route.transports import RABBITMQ, Transport, open_transports
@@ -29,6 +28,7 @@ from stores.outbox import MessageLog, Outbox
 from stores.segments import InboundMessage, SegmentError
 from stores.segments.transports.kafka import KafkaInbound
 from stores.segments.transports.rabbitmq import RabbitLogin
+from tests.forked import spawned
 from tests.stores.segments.spool_transport import SpoolInbound, SpoolOutbound
 from topology.model.ending import end_tasks
 from topology.model.errors import DeclarationError, Malformed
@@ -94,7 +94,7 @@ def lines(folder: Path, numbers: Sequence[int]) -> None:
 
 
 def start(verb: str, router: Path, *more: str) -> "subprocess.Popen[bytes]":
-    return spawn([sys.executable, "-m", "sequitur", "route", verb, str(router), *more])
+    return spawned([sys.executable, "-m", "sequitur", "route", verb, str(router), *more])
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from aiokafka.errors import KafkaError
 from confluent_kafka.cimpl import NewTopic
 
 from sequitur.cli.main import main
-from sequitur.local.process import spawn
 from sequitur.route import agreed_rules, listen_command
 from sequitur.route.agreed_rules import AgreedRules
 from sequitur.route.loading import load_units
@@ -25,6 +24,7 @@ from sequitur.route.replay_way import registered
 from soak.check import read
 from stores.segments import InboundMessage, SegmentError
 from tests.conftest import BrokerAddress, make_topics
+from tests.forked import spawned
 from topology.declaration.route import Route
 from topology.faust.kafka.topics import Topic
 from topology.model.errors import DeclarationError
@@ -278,7 +278,7 @@ class Commands:
     def start(self, *words: str) -> "subprocess.Popen[bytes]":
         with (self.folder / "log").open("ab") as out:
             command = [sys.executable, "-m", "sequitur", "route", *words]
-            self.running.append(spawn(command, output=out))
+            self.running.append(spawned(command, output=out))
         return self.running[-1]
 
     def order(self, *words: str) -> tuple[int, str]:

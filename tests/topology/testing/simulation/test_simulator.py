@@ -44,7 +44,7 @@ from topology.testing.simulate import main
 from topology.testing.simulation.simulator import trace_text
 from topology.testing.simulation.world import Guarantee
 
-SEEDS = 150
+SEEDS = 100
 GUARANTEES: list[Guarantee] = ["exactly_once", "at_least_once"]
 
 CASES: dict[str, tuple[Topology, dict[str, Any]]] = {
@@ -174,15 +174,18 @@ def test_the_command_runs_seeds_and_tells_how_fast(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.integration
-def test_seeds_in_several_processes_come_to_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    where = ["--topology", "tests.topology.testing.simulation.simulated:keyed", "--seeds", "0..600"]
+def test_seeds_in_several_processes_come_to_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topology.testing.simulate.CHUNK", 50)
+    where = ["--topology", "tests.topology.testing.simulation.simulated:keyed", "--seeds", "0..120"]
     said = []
     for jobs in ("1", "2"):
         assert main([*where, "--jobs", jobs]) == 0
         first, *rest = capsys.readouterr().out.splitlines()
         said.append([first.split(" in ")[0], *rest])
     assert said[0] == said[1]
-    assert said[0][0].startswith("600 schedules")
+    assert said[0][0].startswith("120 schedules")
 
 
 def test_a_failure_comes_whole_from_another_process() -> None:
