@@ -1,6 +1,6 @@
 """The engine under simulated crashes, rebalances and stalls: no schedule breaks a promise.
 
-`test_simulator_finds.py` shows that the simulator can fail.
+`test_finds_planted.py` shows that the simulator can fail.
 """
 
 import asyncio
