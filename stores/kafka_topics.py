@@ -6,11 +6,18 @@ know: a mistyped name made a topic. Importing this forbids it to all of aiokafka
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    InvalidTopicError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from aiokafka.protocol.metadata import MetadataRequest
 
 import stores.kafka_transactions  # noqa: F401  # one that failed says why
@@ -18,6 +25,7 @@ from topology.model.ending import wait_for_stop
 
 MetadataRequest.__init__.__defaults__ = (None, False)
 
+_NOT_THERE = {InvalidTopicError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError}
 _COPIES = 3
 _VISIBLE = 30.0
 """Seconds for which a topic that was made is looked for."""
@@ -26,6 +34,27 @@ _LOOK = 0.1
 
 class CannotMakeTopic(KafkaError):  # type: ignore[misc]
     """A topic cannot be made; the text names it, and the broker's reason."""
+
+
+async def partitions_there(admin: AIOKafkaAdminClient, topics: Iterable[str]) -> dict[str, int]:
+    """Which of some topics are there: name → partitions.
+
+    The broker is asked for them by name: it may have thousands of others.
+
+    Args:
+        admin: connected.
+        topics: those that may not be seen count as not there, and so do names that none can have.
+
+    Raises:
+        KafkaError: Kafka is away.
+    """
+    names = list(dict.fromkeys(topics))
+    found = await admin.describe_topics(names) if names else ()
+    return {
+        each["topic"]: len(each["partitions"])
+        for each in found
+        if for_code(each["error_code"]) not in _NOT_THERE
+    }
 
 
 async def create_topics(admin: AIOKafkaAdminClient, topics: Sequence[NewTopic]) -> None:
@@ -42,7 +71,7 @@ async def create_topics(admin: AIOKafkaAdminClient, topics: Sequence[NewTopic]) 
         CannotMakeTopic: one of them cannot be made; others may be.
         KafkaError: Kafka is away.
     """
-    there = set(await admin.list_topics()) if topics else set()
+    there = await partitions_there(admin, (each.name for each in topics))
     if not (new := [each for each in topics if each.name not in there]):
         return
     try:
@@ -54,7 +83,7 @@ async def create_topics(admin: AIOKafkaAdminClient, topics: Sequence[NewTopic]) 
             detail = rest[0] if rest and rest[0] else for_code(code).__name__
             raise CannotMakeTopic(f"cannot create topic {topic!r}: {detail}")
     names, until = {each.name for each in new}, time.monotonic() + _VISIBLE
-    while not names <= set(await admin.list_topics()) and time.monotonic() < until:
+    while not names <= set(await partitions_there(admin, names)) and time.monotonic() < until:
         await asyncio.sleep(_LOOK)
 
 

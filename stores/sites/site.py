@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 import stores.kafka_records  # noqa: F401 – headers whose names are not UTF-8 are read
-from stores.kafka_topics import create_own
+from stores.kafka_topics import create_own, partitions_there
 from stores.sites.errors import SiteError
 from stores.topic_id import topic_id
 from stores.units.kafka.row_log import PATIENCE, read_to, reader, records_of
@@ -202,7 +202,7 @@ class Site:
             topic: FORWARDED or SITES.
         """
         async with self.admin() as admin:
-            if topic not in await admin.list_topics():
+            if not await partitions_there(admin, [topic]):
                 return {}
         found: dict[tuple[str | int, ...], Any] = {}
         async for record in records_of(self.kafka, TopicPartition(topic, 0)):

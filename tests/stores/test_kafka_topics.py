@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v5
 
 from sequitur.local.home import ROOT
-from stores.kafka_topics import CannotMakeTopic, create_topics
+from stores.kafka_topics import CannotMakeTopic, create_topics, partitions_there
 from tests.conftest import BrokerAddress
 
 _CLIENT = re.compile(r"\bAIOKafka(Consumer|Producer|AdminClient|Client)\(")
@@ -39,7 +39,7 @@ def test_whoever_has_a_client_is_held_to_it() -> None:
 
 
 @pytest.mark.integration
-async def test_a_topic_that_was_made_is_listed_and_one_that_cannot_be_is_named(
+async def test_a_topic_that_was_made_is_there_and_one_that_cannot_be_is_named(
     broker: BrokerAddress, unique: Callable[[str], str]
 ) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=broker.address)
@@ -48,7 +48,9 @@ async def test_a_topic_that_was_made_is_listed_and_one_that_cannot_be_is_named(
         one, two = NewTopic(unique("one"), 1, 1), NewTopic(unique("two"), 2, 1)
         await create_topics(admin, [one])
         await create_topics(admin, [one, two])
-        assert {one.name, two.name} <= set(await admin.list_topics())
+        asked = [two.name, one.name, two.name, unique("none"), "no such/name", "x" * 300]
+        assert await partitions_there(admin, asked) == {one.name: 1, two.name: 2}
+        assert await partitions_there(admin, []) == {}
         wrong = NewTopic(unique("three"), 1, 1, topic_configs={"cleanup.policy": "never"})
         with pytest.raises(CannotMakeTopic, match=f"cannot create topic '{wrong.name}': .*never"):
             await create_topics(admin, [wrong])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from stores.kafka_topics import CannotMakeTopic, create_topics
+from stores.kafka_topics import CannotMakeTopic, create_topics, partitions_there
 from topology.declaration.topology import Topology
 from topology.model.counted import counted
 from topology.model.large import TOPIC_BYTES
@@ -36,7 +36,8 @@ class Topics:
         """Make what is missing. Raises CannotRun for a source topic that is not there, and for a
         topic of another shape than the topology says."""
         self._side_topics = frozenset(topology.side_topics)
-        there = await self._look()
+        given = [topic for source in topology.sources.values() for topic in source.topics]
+        there = await partitions_there(self._admin, [*given, *wanted(topology)])
         for source in topology.sources.values():
             for topic in source.topics:
                 if topic not in there:
@@ -57,17 +58,12 @@ class Topics:
         """How many partitions a topic has; one that is not there is made with `inputs`."""
         found = self._counts.get(topic)
         if found is None:
-            self._counts |= await self._look()
+            self._counts |= await partitions_there(self._admin, [topic])
             found = self._counts.get(topic)
         if found is None:
             await self._make({topic: inputs})
             found = self._counts[topic] = inputs
         return found
-
-    async def _look(self) -> dict[str, int]:
-        names = await self._admin.list_topics()
-        found = await self._admin.describe_topics(names) if names else []
-        return {each["topic"]: len(each["partitions"]) for each in found}
 
     async def _make(self, new: Mapping[str, int]) -> None:
         topics = []

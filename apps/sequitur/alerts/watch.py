@@ -20,6 +20,7 @@ from aiokafka.structs import OffsetAndMetadata
 import stores.kafka_records  # noqa: F401  # header names that are not UTF-8
 from sequitur.alerts.actions import Actions
 from sequitur.alerts.config import AlertsConfig
+from stores.kafka_topics import partitions_there
 from stores.topic_id import topic_id
 from topology.diagnostics.alerts import Alerts, fields_of
 from topology.model.ending import wait_for_stop
@@ -152,16 +153,14 @@ class Watch:
         admin = AIOKafkaAdminClient(**self._kafka)
         await admin.start()
         try:
-            there = set(await admin.list_topics())
-            known = [topic for topic in self._config.topics if topic in there]
-            found = await admin.describe_topics(known) if known else []
+            known = await partitions_there(admin, self._config.topics)
             ids = {topic: await topic_id(admin._client, topic) or "" for topic in known}
         finally:
             await wait_for_stop(admin.close())
         return {
-            TopicPartition(each["topic"], part["partition"]): ids[each["topic"]]
-            for each in found
-            for part in each["partitions"]
+            TopicPartition(topic, number): ids[topic]
+            for topic, partitions in known.items()
+            for number in range(partitions)
         }
 
     async def _committed(self) -> dict[TopicPartition, OffsetAndMetadata]:

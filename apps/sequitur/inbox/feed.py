@@ -24,6 +24,7 @@ from stores.db.urls import said
 from stores.inbox import Gap, Inbox, ReceiveResult, gaps
 from stores.inbox.receiver import Fenced
 from stores.inbox.rows import Partition, ReadRange
+from stores.kafka_topics import partitions_there
 from stores.message import Message
 from topology.faust.kafka.records import raw
 from topology.model.ending import end_tasks, wait_for_stop
@@ -230,17 +231,16 @@ class Feed:
         admin = AIOKafkaAdminClient(**self._settings)
         await admin.start()
         try:
-            known = set(await admin.list_topics())
-            for missing in self._topics.keys() - known:
+            voids = [f"{topic}{VOID}" for topic in self._topics]
+            known = await partitions_there(admin, [*self._topics, *voids])
+            for missing in self._topics.keys() - known.keys():
                 raise KafkaError(f"topic {missing!r} does not exist; make it")
-            voids = [f"{topic}{VOID}" for topic in self._topics if f"{topic}{VOID}" in known]
-            described = await admin.describe_topics([*self._topics, *voids])
         finally:
             await wait_for_stop(admin.close())
         return [
-            TopicPartition(topic["topic"], partition["partition"])
-            for topic in described
-            for partition in topic["partitions"]
+            TopicPartition(topic, number)
+            for topic, partitions in known.items()
+            for number in range(partitions)
         ]
 
     async def _receive(

@@ -13,7 +13,7 @@ from sequitur.cli.options import DURATION, read_store_option
 from sequitur.cli.outcome import MISTAKES, cannot, log_to_stderr
 from sequitur.cli.statuses import BAD_NEWS, DONE
 from sequitur.materialize.open_sink import opened
-from stores.sinks import Sink
+from stores.sinks import Sink, StoreError
 from stores.user import user_name
 from topology.model.counted import counted
 from topology.model.printable import printable
@@ -65,6 +65,12 @@ def _status(store: str, shadow: str | None, run: Callable[[Sink], int]) -> int:
     log_to_stderr([store])
     try:
         with opened(store, shadow) as sink:
+            if not sink.progress():
+                # "No dead record" would be said of a wrong address, too.
+                raise StoreError(
+                    "nothing was ever materialized into this read store: correct its address, or "
+                    "look again when the materializer has run"
+                )
             return run(sink)
     except MISTAKES as error:
         return cannot(error, log, store)

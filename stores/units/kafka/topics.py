@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
-from stores.kafka_topics import CannotMakeTopic, create_topics
+from stores.kafka_topics import CannotMakeTopic, create_topics, partitions_there
 from stores.units.errors import MemberUnavailable, UnitError
 from stores.units.routing import slot_of
 from topology.model.ending import wait_for_stop
@@ -69,7 +69,7 @@ async def prepare(kafka: Mapping[str, Any], destination: str, routing: str = "")
         there = await _topics(admin, destination)
         if routing == "path":
             with suppress(UnitError):
-                there = await _topics(admin, paths_topic(destination))
+                there = await _topics(admin, destination, paths_topic(destination))
         if routing and (paths_topic(destination) in there) != (routing == "path"):
             raise UnitError(
                 f"{destination!r} is routed by {'hash' if routing == 'path' else 'path'}, not by"
@@ -189,16 +189,19 @@ async def members_there(kafka: Mapping[str, Any], destination: str) -> tuple[int
     admin = AIOKafkaAdminClient(**kafka)
     await admin.start()
     try:
-        await _topics(admin, rows := rows_topic(destination))
+        await _topics(admin, destination, rows := rows_topic(destination))
         return await _partitions(admin, destination), await _partitions(admin, rows)
     finally:
         await wait_for_stop(admin.close())
 
 
-async def _topics(admin: AIOKafkaAdminClient, wanted: str) -> set[str]:
-    """All topics. A broker may hear of one that was just made a moment after its maker."""
+async def _topics(admin: AIOKafkaAdminClient, destination: str, wanted: str = "") -> set[str]:
+    """A destination's topics that are there. A broker may hear of one that was just made a moment
+    after its maker: the one that is `wanted`, or else the destination, is waited for."""
+    wanted = wanted or destination
+    own = rows_topic(destination), dead_topic(destination), paths_topic(destination)
     for _ in range(LOOKS):
-        if wanted in (there := set(await admin.list_topics())):
+        if wanted in (there := set(await partitions_there(admin, [destination, *own]))):
             return there
         await asyncio.sleep(0.2)
     raise UnitError(f"topic {wanted!r} does not exist; make it first")

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.errors import UnknownTopicOrPartitionError
 
 from tests.topology.spark.shops import topology
 from topology.model.large import TOPIC_BYTES
@@ -17,14 +18,18 @@ class Admin:
     def __init__(self) -> None:
         self.made: dict[str, dict[str, str]] = {}
 
-    async def list_topics(self) -> list[str]:
-        there = [topic for source in topology.sources.values() for topic in source.topics]
-        return [*there, *self.made]
-
     async def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
         sources = topology.sources.values()
-        counts = {topic: source.partitions for source in sources for topic in source.topics}
-        return [{"topic": name, "partitions": [{}] * counts[name]} for name in names]
+        there = {topic: source.partitions for source in sources for topic in source.topics}
+        there |= dict.fromkeys(self.made, 1)
+        return [
+            {
+                "topic": name,
+                "error_code": 0 if name in there else UnknownTopicOrPartitionError.errno,
+                "partitions": [{}] * there.get(name, 0),
+            }
+            for name in names
+        ]
 
     async def create_topics(self, topics: list[Any]) -> Any:
         self.made |= {topic.name: topic.topic_configs for topic in topics}

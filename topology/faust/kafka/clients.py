@@ -92,7 +92,7 @@ async def create_topics(app: Any, wanted: Iterable[Topic], replication: int) -> 
     """
     topics = {topic.name: topic for topic in wanted}
     async with admin_client(app) as admin:
-        existing = set(await admin.list_topics())
+        existing = await kafka_topics.partitions_there(admin, topics)
         new = [
             _new_topic(each, replication) for each in topics.values() if each.name not in existing
         ]
@@ -100,12 +100,11 @@ async def create_topics(app: Any, wanted: Iterable[Topic], replication: int) -> 
             await kafka_topics.create_topics(admin, new)
         except kafka_topics.CannotMakeTopic as error:
             raise RuntimeError(error.args[0]) from None
-        there = [each.name for each in topics.values() if each.name in existing and not each.given]
-        for found in await admin.describe_topics(there) if there else ():
-            partitions, wants = len(found["partitions"]), topics[found["topic"]].partitions
-            if partitions != wants:
+        for name, partitions in existing.items():
+            wants = topics[name].partitions
+            if partitions != wants and not topics[name].given:
                 raise RuntimeError(
-                    f"topic {found['topic']!r} has {counted(partitions, 'partition')}, but the "
+                    f"topic {name!r} has {counted(partitions, 'partition')}, but the "
                     f"topology says {wants}; set source(partitions={partitions}), or use a new "
                     "topology name or group for topics of its own"
                 )
@@ -121,16 +120,14 @@ def _new_topic(wanted: Topic, replication: int) -> NewTopic:
 async def missing_topics(app: Any, topics: list[str]) -> list[str]:
     """Those of the topics that do not exist."""
     async with admin_client(app) as admin:
-        existing = set(await admin.list_topics())
+        existing = await kafka_topics.partitions_there(admin, topics)
     return [topic for topic in topics if topic not in existing]
 
 
 async def partition_count(app: Any, topic: str) -> int | None:
     """How many partitions a topic has, None if it does not exist."""
     async with admin_client(app) as admin:
-        if topic not in await admin.list_topics():
-            return None
-        return len((await admin.describe_topics([topic]))[0]["partitions"])
+        return (await kafka_topics.partitions_there(admin, [topic])).get(topic)
 
 
 async def read_range(

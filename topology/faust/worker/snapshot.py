@@ -16,6 +16,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from stores.kafka_topics import partitions_there
 from topology.declaration.view import View
 from topology.faust.kafka.clients import admin_client, connected_consumer
 from topology.faust.kafka.worker_clock import wall
@@ -131,13 +132,9 @@ async def _settled(
 
 async def _partitions(app: Any, topics: set[str]) -> dict[str, list[TopicPartition]]:
     async with admin_client(app) as admin:
-        missing = sorted(topics.difference(await admin.list_topics()))
-        if missing:
-            raise NoSnapshot(
-                f"topic {missing[0]!r} does not exist: no worker of this topology has run here yet"
-            )
-        found = await admin.describe_topics(sorted(topics))
-    return {
-        each["topic"]: [TopicPartition(each["topic"], n) for n in range(len(each["partitions"]))]
-        for each in found
-    }
+        found = await partitions_there(admin, topics)
+    if missing := sorted(topics.difference(found)):
+        raise NoSnapshot(
+            f"topic {missing[0]!r} does not exist: no worker of this topology has run here yet"
+        )
+    return {name: [TopicPartition(name, n) for n in range(found[name])] for name in sorted(found)}

@@ -58,6 +58,17 @@ def test_a_store_that_cannot_be_looked_at_is_told_in_one_line(
     assert not (tmp_path / "mistyped.db").exists()
 
 
+def test_a_store_into_which_nothing_was_materialized_is_not_told_to_be_well(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = f"sqlite:///{tmp_path}/other.db"
+    open_sink(other).close()
+    for command in ("list", "remove"):
+        assert main(["dead-records", command, "--read-store", other]) == 2
+        assert "nothing was ever materialized into this read store" in caplog.messages[-1]
+    assert capsys.readouterr().out == ""
+
+
 def test_shadow_tables_that_are_not_there_are_told_and_not_made(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,6 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from mode import get_logger
 
+from stores.kafka_topics import partitions_there
 from topology.faust.kafka.clients import admin_client, missing_topics
 from topology.faust.kafka.topics import Topic
 from topology.model.counted import counted
@@ -52,11 +53,8 @@ async def shapes_of(app: Any, topics: Iterable[Topic]) -> list[Shape]:
     """What there is of the topics, in their order. Raises KafkaError."""
     topics = list(topics)
     async with admin_client(app) as admin:
-        existing = set(await admin.list_topics())
-        there = [topic.name for topic in topics if topic.name in existing]
-        described = await admin.describe_topics(there) if there else []
-        counts = {found["topic"]: len(found["partitions"]) for found in described}
-        configs = await _configs(admin, there)
+        counts = await partitions_there(admin, (topic.name for topic in topics))
+        configs = await _configs(admin, list(counts))
     return [_shape(topic, counts.get(topic.name), configs.get(topic.name, {})) for topic in topics]
 
 
