@@ -17,8 +17,8 @@ from topology.declaration.route import Route
 from topology.engine.route_task import endpoint_topic
 from topology.faust.kafka.clients import connected_consumer, create_topics, partition_count
 from topology.faust.kafka.topics import Topic, own
-from topology.faust.worker.control_writer import LOG
-from topology.faust.worker.router_process import RouterProcess
+from topology.faust.worker.routing.process import RouterProcess
+from topology.faust.worker.writing.control_writer import LOG
 from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 from topology.routing import Routing, RuleSet, Trace

@@ -11,8 +11,8 @@ import pytest
 from topology import DeclarationError, Record, Topology
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.route_task import TRAIL, RouteTask
-from topology.faust.worker import trail_log
-from topology.faust.worker.trail_log import TrailLog
+from topology.faust.worker.routing import trail_log
+from topology.faust.worker.routing.trail_log import TrailLog
 from topology.routing import FunctionKeys, RoutedSource, Rule, RuleSet, Trace
 
 BODIES = [b"a", b"nothing", b"bad", b"a"]

@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from topology.faust.inspection import CannotAnswer
 from topology.faust.kafka.clients import connection
-from topology.faust.worker.writer import REQUEST_BYTES
+from topology.faust.worker.writing.writer import REQUEST_BYTES
 from topology.model.ending import wait_for_stop
 from topology.model.event import Message
 from topology.model.large import TOPIC_BYTES

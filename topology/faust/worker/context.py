@@ -19,16 +19,16 @@ from topology.faust.kafka.clients import connection
 from topology.faust.kafka.offsets import Offsets
 from topology.faust.kafka.reader import Reader
 from topology.faust.settings import Settings
-from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.channel import WorkChannel
-from topology.faust.worker.group_reading import GroupReading
 from topology.faust.worker.operator_orders import OperatorOrders
-from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.read_again import limits_of
-from topology.faust.worker.refusals import Refusals
-from topology.faust.worker.router_process import RouterProcess
+from topology.faust.worker.reading.barrier import Barriers
+from topology.faust.worker.reading.group_reading import GroupReading
+from topology.faust.worker.routing.process import RouterProcess
 from topology.faust.worker.tables import ASKED, Tables
-from topology.faust.worker.writer import AcknowledgedWriter, TransactionalWriter, Writer
+from topology.faust.worker.writing.partitioning import Partitions
+from topology.faust.worker.writing.refusals import Refusals
+from topology.faust.worker.writing.writer import AcknowledgedWriter, TransactionalWriter, Writer
 from topology.model.collector import KnownObjects
 from topology.model.event import Event
 from topology.ordered_commit import OrderedCommit

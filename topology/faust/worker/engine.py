@@ -23,19 +23,19 @@ from topology.faust.kafka.offsets import Offsets
 from topology.faust.kafka.reader import Reader
 from topology.faust.kafka.topics import Topic, given, needed, own
 from topology.faust.settings import Settings
-from topology.faust.worker.barrier import Barriers
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.operator_orders import OperatorOrders
 from topology.faust.worker.ordered.changed_work import check_same_work
 from topology.faust.worker.partition import Partition
-from topology.faust.worker.partitioning import Partitions
+from topology.faust.worker.reading.barrier import Barriers
 from topology.faust.worker.rekey_partition import RekeyPartition
 from topology.faust.worker.retry_until_available import retry_until_available
-from topology.faust.worker.route_partition import RoutePartition
-from topology.faust.worker.router_process import RouterProcess
+from topology.faust.worker.routing.partition import RoutePartition
+from topology.faust.worker.routing.process import RouterProcess
 from topology.faust.worker.stream_partition import StreamPartition
 from topology.faust.worker.tables import Tables
-from topology.faust.worker.writer import shared_producer
+from topology.faust.worker.writing.partitioning import Partitions
+from topology.faust.worker.writing.writer import shared_producer
 from topology.model.counted import counted
 from topology.model.ending import wait_for_stop
 

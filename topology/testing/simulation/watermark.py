@@ -1,4 +1,4 @@
-"""The barrier before a gap is given up, as `topology.faust.worker.watermark`, without waiting."""
+"""The barrier before a gap is given up, as a worker has it, without waiting."""
 
 from topology.declaration.source import Source
 from topology.testing.simulation.log_partition import TopicPartition

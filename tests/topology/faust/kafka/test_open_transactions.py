@@ -12,7 +12,7 @@ from topology.faust.inspection.durable import DurableState
 from topology.faust.kafka import open_transactions
 from topology.faust.kafka.offsets import Committed
 from topology.faust.kafka.open_transactions import Held, held_back
-from topology.faust.worker.barrier import Barriers
+from topology.faust.worker.reading.barrier import Barriers
 
 AT = TopicPartition("orders", 0)
 

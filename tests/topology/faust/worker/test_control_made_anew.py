@@ -8,9 +8,9 @@ import pytest
 from aiokafka import TopicPartition
 
 from topology.declaration.route import Route
-from topology.faust.worker import router_process
-from topology.faust.worker.control_writer import LOG
-from topology.faust.worker.router_process import RouterProcess
+from topology.faust.worker.routing import process as router_process
+from topology.faust.worker.routing.process import RouterProcess
+from topology.faust.worker.writing.control_writer import LOG
 from topology.routing import (
     ControlRecord,
     Joined,

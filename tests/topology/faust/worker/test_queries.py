@@ -25,10 +25,10 @@ from topology.engine.state.reading import BYTES, StreamReader, page
 from topology.engine.state.rows import progress_key
 from topology.faust.processes import NumberedWorker
 from topology.faust.settings import Settings
-from topology.faust.worker.partitioning import Partitions
 from topology.faust.worker.queries.ownership import NotHere, NotYet, Ownership, Place
 from topology.faust.worker.queries.question import Question, Wrong
 from topology.faust.worker.queries.server import QueryServer
+from topology.faust.worker.writing.partitioning import Partitions
 from topology.verbs import count, events, tumbling
 
 APP = """

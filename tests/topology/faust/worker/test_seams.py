@@ -30,7 +30,8 @@ from mode.utils.queues import FlowControlEvent, ThrowableQueue
 import passthrough
 from stores import kafka_records
 from topology.faust.kafka import records
-from topology.faust.worker import former_member, transport, writer
+from topology.faust.worker import former_member, transport
+from topology.faust.worker.writing import writer
 from topology.model.event import Record
 
 

@@ -22,7 +22,7 @@ from topology.faust.worker.ordered.lent_connections import LentConnections
 from topology.faust.worker.ordered.stage_status import StageStatus
 from topology.faust.worker.ordered.workers import Workers
 from topology.faust.worker.runner import STOP, Runner
-from topology.faust.worker.writer import BATCH_BYTES, Writer
+from topology.faust.worker.writing.writer import BATCH_BYTES, Writer
 from topology.model.ending import wait_for_stop
 from topology.model.errors import Malformed, described
 from topology.model.event import Event, Message

@@ -40,7 +40,7 @@ from topology.engine.state.rows import HOLES, WORK, decode_holes, encode_holes
 from topology.engine.state.work_status import decode_work_status
 from topology.faust.worker.ordered import ordered_runner, settling, workers
 from topology.faust.worker.ordered.ordered_partition import OrderedPartition
-from topology.faust.worker.writer import BATCH_BYTES
+from topology.faust.worker.writing.writer import BATCH_BYTES
 from topology.model.origin_headers import ORIGIN, ORIGIN_KEY
 from topology.ordered_commit import OffsetRanges
 

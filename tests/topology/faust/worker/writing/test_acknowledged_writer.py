@@ -9,8 +9,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from tests.conftest import BrokerAddress
 from topology.engine.commit_unit import CommitUnit
-from topology.faust.worker.partitioning import Partitions
-from topology.faust.worker.writer import AcknowledgedWriter, shared_producer
+from topology.faust.worker.writing.partitioning import Partitions
+from topology.faust.worker.writing.writer import AcknowledgedWriter, shared_producer
 
 pytestmark = pytest.mark.integration
 

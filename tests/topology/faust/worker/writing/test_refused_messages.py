@@ -113,7 +113,7 @@ def test_a_topic_that_is_deleted_under_a_worker_is_made_again(
     """Its transaction was asked for without end, and without a word; and no restart of the
     partition made the topic again."""
     (worker.folder / "app.py").write_text(
-        APP + "\nfrom topology.faust.worker import writer; writer.LONGEST = 5.0\n"
+        APP + "\nfrom topology.faust.worker.writing import writer; writer.LONGEST = 5.0\n"
     )
     worker.start(GUARANTEE="exactly_once")
     worker.send(*((b"a", b'{"id": "a", "seq": %d, "what": "fine"}' % n) for n in (1, 2)))

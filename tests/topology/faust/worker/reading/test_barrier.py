@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 
 from topology.engine.intake import IntakeCounts
 from topology.faust.kafka.offsets import Committed
-from topology.faust.worker import barrier
+from topology.faust.worker.reading import barrier
 
 PLACE = TopicPartition("in", 0)
 BY_STREAM = TopicPartition("in.by-stream", 0)

@@ -11,9 +11,9 @@ from aiokafka.structs import OffsetAndMetadata
 
 import stores.kafka_topics  # noqa: F401  # no topic is made by asking for it
 from topology.engine.commit_unit import CommitUnit
-from topology.faust.worker.packing import RecordPacker, SentBatch
-from topology.faust.worker.partitioning import Partitions
-from topology.faust.worker.standing_transaction import StandingTransaction
+from topology.faust.worker.writing.packing import RecordPacker, SentBatch
+from topology.faust.worker.writing.partitioning import Partitions
+from topology.faust.worker.writing.standing_transaction import StandingTransaction
 from topology.model.ending import end_tasks, wait_for_stop
 
 FEW = 500

@@ -32,8 +32,8 @@ from topology.declaration.view import View
 from topology.engine.commit_unit import CommitUnit, SentBy
 from topology.faust.kafka.broker.shapes import configs
 from topology.faust.kafka.clients import CannotMake, connection
-from topology.faust.worker.partitioning import Partitions
-from topology.faust.worker.writer import BATCH_BYTES, REQUEST_BYTES
+from topology.faust.worker.writing.partitioning import Partitions
+from topology.faust.worker.writing.writer import BATCH_BYTES, REQUEST_BYTES
 from topology.model.ending import wait_for_stop
 from topology.model.printable import printable
 

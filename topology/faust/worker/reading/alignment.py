@@ -9,7 +9,7 @@ from topology.engine.intake import IntakeCounts
 from topology.engine.partition import Alignment
 from topology.engine.partition.group_alignment import LONGEST
 from topology.faust.kafka.worker_clock import wall
-from topology.faust.worker.group_reading import GroupReading
+from topology.faust.worker.reading.group_reading import GroupReading
 from topology.model.event import Message
 
 LOOK = 0.005

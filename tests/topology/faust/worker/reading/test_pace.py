@@ -1,6 +1,6 @@
 """Steps grow in a backlog, unless they are slow."""
 
-from topology.faust.worker.pace import Pace
+from topology.faust.worker.reading.pace import Pace
 
 NOW = [0.0]
 

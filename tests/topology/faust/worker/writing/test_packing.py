@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import ProducerFenced
 
-from topology.faust.worker.packing import RecordPacker
+from topology.faust.worker.writing.packing import RecordPacker
 
 
 class Producer:

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaProducer
 
 from topology.engine.commit_unit import NO_HEADERS, CommitUnit, Out
 from topology.faust.kafka.worker_clock import wall
-from topology.faust.worker.partitioning import Partitions
+from topology.faust.worker.writing.partitioning import Partitions
 
 
 class SentBatch(NamedTuple):

@@ -8,7 +8,7 @@ from aiokafka.errors import InvalidTimestampError
 
 from topology import Record, Topology
 from topology.engine.route_task import RouteTask
-from topology.faust.worker.route_refusals import RouteRefusals
+from topology.faust.worker.routing.refusals import RouteRefusals
 from topology.routing import RoutedSource, Rule, RuleSet
 
 RULES = RuleSet(

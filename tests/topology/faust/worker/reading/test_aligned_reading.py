@@ -11,8 +11,8 @@ from topology import Record
 from topology.engine.intake import IntakeCounts
 from topology.engine.partition import Alignment
 from topology.engine.partition.group_alignment import LONGEST
-from topology.faust.worker import alignment as module
-from topology.faust.worker.alignment import AlignedReading
+from topology.faust.worker.reading import alignment as module
+from topology.faust.worker.reading.alignment import AlignedReading
 
 PLACES = [TopicPartition("in", number) for number in range(3)]
 

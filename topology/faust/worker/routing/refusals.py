@@ -7,8 +7,8 @@ from aiokafka.errors import KafkaError
 from mode import get_logger
 
 from topology.engine.commit_unit import CommitUnit, SentBy
-from topology.faust.worker.partitioning import Partitions
-from topology.faust.worker.refusals import REMEMBERED, Refusals, told
+from topology.faust.worker.writing.partitioning import Partitions
+from topology.faust.worker.writing.refusals import REMEMBERED, Refusals, told
 from topology.model.origin_headers import ORIGIN
 
 logger = get_logger(__name__)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from topology.engine.route_task import RouteTask
-from topology.faust.worker.route_refusals import RouteRefusals
-from topology.faust.worker.router_process import RouterProcess
+from topology.faust.worker.routing.process import RouterProcess
+from topology.faust.worker.routing.refusals import RouteRefusals
 from topology.model.event import Message
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from topology import Record
-from topology.faust.worker.rule_rates import MOST, RuleRates
+from topology.faust.worker.routing.rule_rates import MOST, RuleRates
 from topology.routing import RoutedSource, Rule, RuleSet, when
 
 

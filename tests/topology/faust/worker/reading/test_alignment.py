@@ -92,7 +92,7 @@ from topology import Inspector, Topology, contiguous
 from topology.engine.partition import group_alignment
 from topology.engine.stream_task import RekeyTask
 from topology.faust import compile
-from topology.faust.worker import group_reading
+from topology.faust.worker.reading import group_reading
 
 group_reading.EVERY = group_reading.WAITING = 0.05
 group_alignment.PATIENCE = group_alignment.LONGEST = 3_600_000

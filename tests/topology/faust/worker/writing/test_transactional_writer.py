@@ -8,9 +8,9 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaTimeoutError
 
 from topology.engine.commit_unit import CommitUnit
-from topology.faust.worker import writer
-from topology.faust.worker.partitioning import Partitions
-from topology.faust.worker.writer import TransactionalWriter
+from topology.faust.worker.writing import writer
+from topology.faust.worker.writing.partitioning import Partitions
+from topology.faust.worker.writing.writer import TransactionalWriter
 
 
 async def test_a_transaction_that_does_not_end_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,11 +19,11 @@ from mode import get_logger
 from topology.declaration.route import Route
 from topology.engine.intake import IntakeCounts
 from topology.faust.kafka.clients import connected_consumer
-from topology.faust.worker.control_writer import BEATS, LOG, ControlWriter
 from topology.faust.worker.handler_threads import HandlerThreads
-from topology.faust.worker.rule_loading import load_rules
-from topology.faust.worker.rule_rates import RuleRates
-from topology.faust.worker.trail_log import TrailLog
+from topology.faust.worker.routing.rule_loading import load_rules
+from topology.faust.worker.routing.rule_rates import RuleRates
+from topology.faust.worker.routing.trail_log import TrailLog
+from topology.faust.worker.writing.control_writer import BEATS, LOG, ControlWriter
 from topology.model.ending import end_tasks, wait_for_stop
 from topology.model.errors import DeclarationError
 from topology.model.printable import printable

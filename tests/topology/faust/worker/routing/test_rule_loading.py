@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from topology.declaration.route import Route
-from topology.faust.worker.router_process import RouterProcess
-from topology.faust.worker.rule_loading import made_rules
+from topology.faust.worker.routing.process import RouterProcess
+from topology.faust.worker.routing.rule_loading import made_rules
 from topology.model.errors import DeclarationError
 from topology.routing import (
     ControlRecord,

@@ -7,8 +7,8 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerFenced
 
-from topology.faust.worker import standing_transaction
-from topology.faust.worker.standing_transaction import StandingTransaction
+from topology.faust.worker.writing import standing_transaction
+from topology.faust.worker.writing.standing_transaction import StandingTransaction
 
 OUT = TopicPartition("out", 0)
 
