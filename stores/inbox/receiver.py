@@ -103,7 +103,9 @@ class Receiver:
         for message in messages:
             _, at = lines[message.topic, message.stream]
             far = self.order == "contiguous" and self.max_gap is not None
-            if far and message.sequence > at.received + (self.max_gap or 0):
+            beyond = at.received + (self.max_gap or 0)
+            # What is void takes no room, and a relay answers with many at a time.
+            if far and not message.void and message.sequence > beyond:
                 refused.append(message)
             else:
                 by_topic[message.topic].append(message)

@@ -175,11 +175,13 @@ class Replays:
             rows = connection.execute(asked).mappings()
             return [found for found, _ in readable(rows, replay_of, self._said)]
 
-    def running(self) -> list[str]:
-        """The ids of all that run."""
-        asked = select(REPLAYS.c.id).where(REPLAYS.c.state == ReplayState.RUNNING.value)
+    def running(self) -> dict[str, bool]:
+        """The id of each that runs → whether it is a recovery's; the oldest first."""
+        of = REPLAYS.c
+        asked = select(of.id, of.ends).where(of.state == ReplayState.RUNNING.value)
         with self.engine.connect() as connection:
-            return list(connection.execute(asked.order_by(REPLAYS.c.created)).scalars())
+            rows = connection.execute(asked.order_by(of.created)).all()
+        return {id: ends != "{}" for id, ends in rows}
 
     def open(self) -> dict[str, tuple[int, int]]:
         """State → how many replays are in it, and the messages that they have left."""

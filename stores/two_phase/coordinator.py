@@ -33,6 +33,8 @@ AGAIN = 1.0
 """Seconds between attempts to resolve what is in doubt."""
 WAITS = 2.0
 """Seconds after which a transaction may be waiting for what another producer left in doubt."""
+LOOK = 30.0
+"""Seconds after which it is looked in any case: somebody else may be waiting for that."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
@@ -180,14 +182,16 @@ class Coordinator:
             self._watcher.start()
 
     def _watching(self) -> None:
-        """Resolve what is in doubt, and what a transaction here seems to be waiting for."""
+        """Resolve what is in doubt, what a transaction here seems to be waiting for, and now and
+        then what others have left."""
+        looked = time.monotonic()
         while not self._closed.wait(AGAIN):
             with self._lock:
                 now = time.monotonic()
                 oldest = min((running.at for running in self._begun.values()), default=now)
-                if not self._doubt and now - oldest < WAITS:
+                if not self._doubt and now - oldest < WAITS and now - looked < LOOK:
                     continue
-                self._doubt = False
+                self._doubt, looked = False, now
             try:
                 found = self._recover(AGAIN)
                 left = bool(found.open or found.unreachable)

@@ -16,9 +16,9 @@ import orjson
 from topology.engine.output.failure import HEALED
 from topology.model.counted import counted
 from topology.model.event import Message
-from topology.model.origin_headers import REASON
+from topology.model.origin_headers import ORIGIN, REASON
 from topology.model.printable import printable
-from topology.model.replay_headers import is_replayed
+from topology.model.replay_headers import tells_of_replay
 
 MOST_GROUPS = 10_000
 """Groups of one pattern that are held; the one that was quiet for longest is forgotten first."""
@@ -31,6 +31,7 @@ LATEST = 253_402_300_799_000
 
 _FAILED = "sequitur-failed-reason"
 """The header in which units of work say why a message failed."""
+_TOLD = frozenset((ORIGIN, REASON, _FAILED))
 _RULE = re.compile(r"(?:\w+: )?rule (['\"])(.*?)\1:", re.DOTALL)
 _FRAME = re.compile(r'^ *File "(.+)", line \d+, in (.+)$', re.MULTILINE)
 
@@ -46,9 +47,10 @@ def fields_of(record: Message) -> dict[str, str] | None:
         each field that is a text or a number, as `view`, `stream`, `kind`, `error`, `done`; of
         what a router could not route `rule`, by which it failed, if one is to blame; and of
         an error `exception`, the name of its type, and `stack`, the functions that it went
-        through. What a replay published again tells of nothing new.
+        through. A record of such a topic that a replay published again tells of nothing new; that
+        a message failed which a replay published again is a failure like any other.
     """
-    if is_replayed(record.headers):
+    if tells_of_replay(record.headers, _TOLD):
         return None
     found = {"topic": record.topic}
     if record.key is not None:

@@ -145,6 +145,12 @@ class SideFilter:
         return late and (self.until is None or found.when < self.until)
 
 
+MOST_GROUPS, MOST_STREAMS = 1_000, 10_000
+"""Groups of a side topic, and streams of each, that are told apart."""
+REST = "…"
+"""The reason of what has other ones: it has no text to choose records by."""
+
+
 @dataclass(slots=True)
 class SideGroup:
     """Records that are there for the same reason, but for numbers and what is quoted.
@@ -155,7 +161,8 @@ class SideGroup:
         sample: the last record.
         count: how many.
         first: when the first was set aside, in milliseconds since 1970.
-        streams: of them.
+        streams: of them, MOST_STREAMS at most.
+        more: whether there are more streams.
     """
 
     reason: str
@@ -164,6 +171,7 @@ class SideGroup:
     count: int = 0
     first: int = 0
     streams: set[str] = field(default_factory=set)
+    more: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -172,6 +180,7 @@ class SideGroup:
             "view": self.view,
             "count": self.count,
             "streams": len(self.streams),
+            "more_streams": self.more,
             "first": self.first,
             "last": self.sample.when,
             "sample": self.sample.as_dict(),
@@ -214,13 +223,18 @@ class SideTally:
         """Count records, the oldest first."""
         groups = self._groups
         for each in records:
-            key = each.view, each.group
-            group = groups.get(key)
+            view, reason = each.view, each.group
+            if (view, reason) not in groups and len(groups) >= MOST_GROUPS:
+                view, reason = "", REST
+            group = groups.get((view, reason))
             if group is None:
-                group = groups[key] = SideGroup(each.group, each.view, each, first=each.when)
+                group = groups[view, reason] = SideGroup(reason, view, each, first=each.when)
             group.count, group.sample = group.count + 1, each
-            if each.stream is not None:
-                group.streams.add(each.stream)
+            if each.stream is not None and each.stream not in group.streams:
+                if len(group.streams) < MOST_STREAMS:
+                    group.streams.add(each.stream)
+                else:
+                    group.more = True
             self.count += 1
             self.last = [each]
 
@@ -262,7 +276,7 @@ def groups_text(side: str, groups: Sequence[SideGroup], now: int) -> Iterator[st
                 head,
                 *(
                     (
-                        f"{each.count}", f"{len(each.streams)}", each.view or "-",
+                        f"{each.count}", f"{len(each.streams)}{'+' * each.more}", each.view or "-",
                         f"{lasting(now - each.first)} ago",
                         f"{lasting(now - each.sample.when)} ago",
                         f"{each.sample.offset}", printable(each.reason, 100),

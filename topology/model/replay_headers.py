@@ -1,6 +1,6 @@
 """The headers of what a replay publishes again, and those that it leaves out."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from topology.model.origin_headers import ORIGIN
 
@@ -24,6 +24,21 @@ _LEFT_OUT = frozenset((*_HOPS, *_TRACES, *_OWN))
 def is_replayed(headers: Iterable[tuple[str, bytes]]) -> bool:
     """Whether a message with these headers was published again by a replay."""
     return any(name == REPLAY for name, _ in headers)
+
+
+def tells_of_replay(headers: Iterable[tuple[str, bytes]], told: Container[str]) -> bool:
+    """Whether a record was itself published again, rather than tells of a message that was.
+
+    What tells of a message has the message's own headers, and its own behind them.
+
+    Args:
+        headers: of the record.
+        told: names of headers that are in none but what tells of a message.
+    """
+    for name, _ in reversed([*headers]):
+        if name == REPLAY or name in told:
+            return name == REPLAY
+    return False
 
 
 def again(

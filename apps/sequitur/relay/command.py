@@ -67,6 +67,9 @@ def _log(function: Callable[..., Any]) -> Callable[..., Any]:
     return database_option("the log's database")(log(schema(function)))
 
 
+_lease_option = click.option(
+    "--lease", type=PERIOD, default="5s", show_default=True, help="How long a lease holds."
+)
 _relay_option = click.option("--relay", help="Name of relays that stand in for each other.")
 
 
@@ -79,8 +82,7 @@ def _moves(function: Callable[..., Any]) -> Callable[..., Any]:
                      help="How long to wait for an answer."),
         click.option("--batch", type=COUNT, default=4000, show_default=True,
                      help="Messages at a time."),
-        click.option("--lease", type=PERIOD, default="5s", show_default=True,
-                     help="How long a lease holds."),
+        _lease_option,
     ):  # fmt: skip
         function = option(function)
     return metrics_option(function)
@@ -129,6 +131,7 @@ def void(**given: Any) -> int:
 @command.command()
 @_log
 @_relay_option
+@_lease_option
 def status(**given: Any) -> int:
     """Show who leads, and what of each topic waits."""
     return _status(_show, SimpleNamespace(**given))
@@ -201,7 +204,8 @@ def _void(options: SimpleNamespace) -> int:
 
 def _show(options: SimpleNamespace) -> int:
     log = MessageLog(options.log, schema=options.schema)
-    found = status_of(open_engine(existing(options.database)), log, _lease(options))
+    engine = open_engine(existing(options.database))
+    found = status_of(engine, log, _lease(options), options.lease)
     for line in found.lines:
         print(line)
     return DONE if found.well else BAD_NEWS

@@ -4,6 +4,7 @@ import heapq
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from stores.message import Message
 
@@ -21,7 +22,8 @@ class Outstanding:
     wait: seconds until a refused message is sent again, twice as long each time, up to `most`. Of a
     topic that takes nothing one message is sent, until it is taken. Where there is no room for what
     waits, the head of its stream or topic stays, and what follows is left to the log: `anew` says
-    that such a head was taken, and that the log has to be read again from its start.
+    that such a head was taken, and that the log has to be read again from its start. Contents may
+    be left to the log, too: who takes messages reads them again.
     """
 
     def __init__(
@@ -37,12 +39,19 @@ class Outstanding:
         # The number settles ties: a topic has no stream to be compared by.
         self._timers: list[tuple[float, int, Key]] = []
         self._numbers = itertools.count()
+        self._sizes: dict[int, int] = {}
+        """Message → bytes of its content, where the log alone has that."""
         self._count = 0
         self.bytes = 0
         self.anew = False
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def whole(self) -> set[str]:
+        """Topics of which all waits."""
+        return {topic for topic, stream in self._held if stream is None}
 
     @property
     def next(self) -> float:
@@ -91,7 +100,7 @@ class Outstanding:
             held = self._held[key]
             probe = key[1] is None and key not in self._tried
             for id in sorted(held)[: 1 if probe else limit - len(found)]:
-                room -= len(held[id].content)
+                room -= self._sizes.get(id, len(held[id].content))
                 if room < 0 and found:
                     break
                 found.append(self._pop(held, id))
@@ -129,6 +138,7 @@ class Outstanding:
 
     def _pop(self, held: dict[int, Message], id: int) -> Message:
         message = held.pop(id)
+        self._sizes.pop(id, None)
         self._count -= 1
         self.bytes -= len(message.content)
         return message
@@ -156,21 +166,40 @@ class Outstanding:
             self._wake(whole, 0.0)
 
     def _bound(self) -> None:
-        """Leave to the log what is too much: of a long stream, or of a topic with many."""
+        """Leave to the log what is too much: what follows in a long stream, or in all of them; then
+        the contents; then, of a topic with too many such streams, all but one message."""
         while self._count > self._room or self.bytes > self._room_bytes:
             key = max(self._held, key=lambda each: sum(self._size(each)))
-            if key[1] is not None and len(self._held[key]) * 100 < self._count:
-                topics = Counter[str]()
-                for each, held in self._held.items():
-                    topics[each[0]] += len(held)
-                key = topics.most_common(1)[0][0], None
-                self._gather(key[0])
-            held = self._held[key]
-            if len(held) <= 1:
-                return
+            if len(self._held[key]) > 1 and len(self._held[key]) * 100 >= self._count:
+                self._leave(key)
+            elif self._count > sum(map(bool, self._held.values())):
+                for each in self._held:
+                    self._leave(each)
+            elif self.bytes > self._room_bytes:
+                self._leave_contents()
+            else:
+                (topic, number), *_ = Counter(topic for topic, _ in self._held).most_common(1)
+                if number < 2:
+                    return
+                self._gather(topic)
+                self._leave((topic, None))
+
+    def _leave(self, key: Key) -> None:
+        """Leave all that follows the head of a stream or topic to the log."""
+        held = self._held[key]
+        if len(held) > 1:
             self._left.add(key)
             for id in sorted(held)[1:]:
                 self._pop(held, id)
+
+    def _leave_contents(self) -> None:
+        """Leave the contents to the log: what is sent again is read again."""
+        for held in self._held.values():
+            for id, message in held.items():
+                if message.content:
+                    self._sizes[id] = len(message.content)
+                    held[id] = replace(message, content=b"")
+        self.bytes = 0
 
     def _size(self, key: Key) -> tuple[int, int]:
         """Its share of the room, in thousandths: of messages, and of bytes."""

@@ -10,6 +10,7 @@ from sequitur.kafka.probe import BrokerProbe
 from sequitur.relay.relay import Relay
 from sequitur.relay.status import Waiting, now_of, waiting
 from stores.outbox import MessageLog
+from topology.model.counted import counted
 from topology.model.printable import printable
 from topology.monitoring import Pages, Question, counter, gauge, single, up
 from topology.monitoring.pages import FIGURES
@@ -91,6 +92,9 @@ class RelayPages(Pages):
             found.append(printable(self._relay.unavailable, 200))
         if (term := self._relay.term) is not None and (refused := len(term.outstanding)):
             found.append(f"{refused} messages wait since they, or ones before them, were refused")
+            if whole := sorted(term.outstanding.whole):
+                names = ", ".join(map(printable, whole[:5]))
+                found.append(f"nothing of {counted(len(whole), 'topic')} goes on: {names}")
         return found
 
     async def measure(self) -> None:

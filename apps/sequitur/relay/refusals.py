@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from sequitur.relay.link import SendResult
 from sequitur.relay.rate_limit import RateLimit
@@ -22,19 +22,22 @@ class Refusals:
         self._shut: set[str] = set()
         """Topics of which the last messages were refused."""
 
-    def tell(self, sent: SendResult, taken: Sequence[Message]) -> None:
-        """Say what is refused, each reason now and then, and which topics take messages again."""
+    def tell(self, sent: SendResult, taken: Sequence[Message], whole: Collection[str] = ()) -> None:
+        """Say what is refused, each reason now and then, and which topics take messages again.
+
+        whole: topics of which all waits.
+        """
         waiting = Counter(message.topic for message in sent.refused)
         for topic, number in waiting.items():
             reason = sent.topics.get(topic, sent.reason)
-            if topic in sent.topics:
+            if topic in sent.topics or topic in whole:
                 self._shut.add(topic)
             if self._told(f"{topic} {reason}"):
                 logger.warning(
                     "relay %s: refused %s of topic %s, to be sent again before what follows; "
                     "other %s go on: %s",
                     self._relay, counted(number, "message"), printable(topic),
-                    "topics" if topic in sent.topics else "streams", printable(reason, 400),
+                    "topics" if topic in self._shut else "streams", printable(reason, 400),
                 )  # fmt: skip
         if self._shut:
             for topic in {message.topic for message in taken} & self._shut:

@@ -189,7 +189,7 @@ class Relay:
             taken = [message for message in messages if message.id not in refused]
             if refused:
                 term.outstanding.refuse(sent.refused, time.monotonic(), sent.topics)
-            self._refusals.tell(sent, taken)
+            self._refusals.tell(sent, taken, term.outstanding.whole)
             term.outstanding.settle(taken)
             self.moved.sent += len(taken)
             self.moved.again += again

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine, func, inspect, select
 
 from stores.db.clock import Now
-from stores.locks.lease import LEASES
+from stores.locks.lease import LEASES, PLAUSIBLE
 from stores.outbox import MessageLog
 from stores.outbox.tables import MessageTables
 from topology.model.counted import counted
@@ -55,11 +55,11 @@ class Status:
     well: bool
 
 
-def status(engine: Engine, log: MessageLog, lease: str) -> Status:
+def status(engine: Engine, log: MessageLog, lease: str, seconds: float = 0.0) -> Status:
     """How it is now. Raises SQLAlchemyError where the database or the log is not there."""
     has_leases = inspect(engine).has_table(LEASES.name)
     with engine.connect() as connection:
-        leader, leads = _leader(connection, lease) if has_leases else (NOBODY, False)
+        leader, leads = _leader(connection, lease, seconds) if has_leases else (NOBODY, False)
         found = waiting(connection, log, TOPICS + 1)
     lines = [f"{lease}: {leader}"]
     for topic, count, oldest in found[:TOPICS]:
@@ -72,12 +72,14 @@ def status(engine: Engine, log: MessageLog, lease: str) -> Status:
     return Status(lines, leads or (leader == NOBODY and not found))
 
 
-def _leader(connection: Connection, lease: str) -> tuple[str, bool]:
-    """Who it is, in words, and whether that one leads now."""
+def _leader(connection: Connection, lease: str, seconds: float) -> tuple[str, bool]:
+    """Who it is, in words, and whether that one leads now. seconds: for which leases are taken."""
     line = select(LEASES.c.holder, LEASES.c.epoch, LEASES.c.until).where(LEASES.c.name == lease)
     holder, epoch, until = connection.execute(line).one_or_none() or ("", 0, 0)
     if not epoch:
         return NOBODY, False
-    leads = until >= now_of(connection)
+    # One that says more was written before the clock was set back, maybe by somebody who is gone.
+    left = until - now_of(connection)
+    leads = 0 <= left <= max(PLAUSIBLE, 4 * seconds) * 1000
     does = "leads" if leads else "led, and no relay leads now"
     return f"{printable(holder)} {does}, in turn {epoch}", leads

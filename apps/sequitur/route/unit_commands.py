@@ -4,7 +4,9 @@ import asyncio
 import logging
 import os
 import socket
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +34,8 @@ from topology.model.printable import printable
 
 logger = logging.getLogger("route")
 NOBODY = "nobody"
+STOP = 60.0
+"""Seconds that processes get to end in order."""
 STOPPED = 15.0
 """Seconds until what needs somebody to look at it is tried again."""
 _TRANSPORT = click.option("--transport", metavar="NAME", help="Of this transport alone.")
@@ -245,8 +249,15 @@ async def _processes(commands: Mapping[str, list[str]], stopped: asyncio.Event) 
     finally:
         for process in running.values():
             process.terminate()
-        for process in running.values():
-            await asyncio.to_thread(process.wait)
+        until = time.monotonic() + STOP
+        for name, process in running.items():
+            try:
+                await asyncio.to_thread(process.wait, max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                # What it has in hand is taken up by who owns it next.
+                logger.error("the process of %s has not ended in %.0f s: it is killed", name, STOP)
+                process.kill()
+                await asyncio.to_thread(process.wait)
 
 
 async def _tasks(

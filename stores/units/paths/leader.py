@@ -59,6 +59,7 @@ class PathLeader:
         self._numbers: dict[str, int] = {}
         self._probes: dict[tuple[str, int], tuple[int, int]] = {}
         self._written, self._looked = 0.0, True
+        self._longest = self._longest_until = 0.0
         # Who waits for a member that went down must not outwait the leases of producers.
         patience = {"request_timeout_ms": max(3_000, round(lease * 1000 * PATIENCE))}
         self._producer = AIOKafkaProducer(
@@ -83,6 +84,7 @@ class PathLeader:
                 self.paths.set_reachable(member, int(member) in self._watch.up)
             # Producers may have leases of the former leader, which may have been longer.
             now = elapsed() + max(0.0, former.lease - self._lease)
+            self._longest, self._longest_until = former.lease, elapsed() + former.lease
             self.paths.restore(rows, now, former.epoch)
             following = asyncio.create_task(self._watch.follow())
             logger.info("paths of %s: leading, %d paths", self._destination, len(rows))
@@ -202,7 +204,9 @@ class PathLeader:
             sent = []
             for unit, entry in rows.items():
                 sent.append(await self._send(path_key(unit), path_value(entry)))
-            leading = {"url": self._url, "epoch": paths.epoch, "lease": self._lease}
+            # The next leader waits for the former one's leases, too, while there may be some.
+            lease = self._lease if now > self._longest_until else max(self._lease, self._longest)
+            leading = {"url": self._url, "epoch": paths.epoch, "lease": lease}
             sent.append(await self._send(LEADER, orjson.dumps(leading)))
             for member, units in unused.items():
                 offset = (await (await self._record(member, None, ""))).offset

@@ -62,7 +62,7 @@ class UnitTable:
         if unit is None:
             unit = self._units[key] = Unit(key, now)
         elif not unit.waiting and self._was_dead(unit, now):
-            self._set_mark(unit, UnitMark())  # with former sessions, no timer has done it
+            self._end_death(unit)  # with former sessions, no timer has done it
         unit.append(message)
         if not message.committed:
             self._uncommitted[message.offset] = key
@@ -340,9 +340,14 @@ class UnitTable:
 
     def _dead_letter(self, unit: Unit, now: float, why: str) -> None:
         """Send a unit away whole; what follows soon shares its fate."""
-        self._set_mark(unit, UnitMark(dead=now, reason=why))
+        self._set_mark(unit, replace(unit.mark or UnitMark(), parked=None, dead=now, reason=why))
         unit.since = now
         self._refresh(unit, now)
+
+    def _end_death(self, unit: Unit) -> None:
+        """What follows into a dead unit is delivered again, unless it is paused."""
+        mark = unit.mark or UnitMark()
+        self._set_mark(unit, replace(mark, dead=None, reason=mark.reason if mark.paused else ""))
 
     def _was_dead(self, unit: Unit, now: float) -> bool:
         """Whether a unit bears the mark of a dead one whose time is over."""
@@ -358,7 +363,7 @@ class UnitTable:
         if now < ends and unit.key.__class__ is str:
             self._time(ends, -1, unit)
         elif not unit.waiting:
-            self._set_mark(unit, UnitMark())
+            self._end_death(unit)
         return unit.mark
 
 

@@ -44,7 +44,13 @@ class MemberSessions(Durability):
     def _longest_lease(self) -> float:
         """The longest lease that any session may have: former servers may have granted longer."""
         lease = self.settings.lease
-        return lease if self.succession.over else max(lease, self._former_lease)
+        over = self.succession.over and elapsed() > self._former_leases_end
+        return lease if over else max(lease, self._former_lease)
+
+    @property
+    def _former_leases_end(self) -> float:
+        """Until when a session may go on by what the former owner granted."""
+        return self._fenced_former + self._former_lease
 
     @property
     def remaining(self) -> float:
@@ -126,6 +132,8 @@ class MemberSessions(Durability):
         self.tick()
         if self.succession.tell(name, held, completed, returned):
             session.durable = True
+            # Cut off again, it works on for as long as the former owner has said.
+            session.granted = max(session.granted, self._former_leases_end)
             return session, {"epoch": self.epoch, "lease": lease, "pending": True}
         if not session.durable:
             self._batch.rows[SESSION, name] = {"since": steady(), "consumer": consumer}

@@ -68,7 +68,7 @@ class RecoveriesContract:
         recoveries.begin(made)
         assert [each.id for each, _ in recoveries.open()] == [made.id]
         assert recoveries.replays.get(made.id).state is ReplayState.CANCELLED
-        assert recoveries.replays.running() == []
+        assert recoveries.replays.running() == {}
 
     def test_what_is_done_counts_until_it_is_closed(
         self, recoveries: Recoveries, monkeypatch: pytest.MonkeyPatch
@@ -93,7 +93,7 @@ class RecoveriesContract:
             with pytest.raises(ReplayError, match="write a text"):
                 recoveries.close(made.id, *who)
             assert recoveries.get(made.id).closed is None
-        assert recoveries.replays.running() == [made.id]
+        assert recoveries.replays.running() == {made.id: True}
 
     def test_what_went_before_anything_was_captured_is_gone(self, recoveries: Recoveries) -> None:
         recoveries.replays.log.append("moves", (), {0: 2}, lost={0: (0, 2)})

@@ -13,8 +13,10 @@ from aiokafka.consumer import fetcher
 from aiokafka.errors import ProducerFenced
 
 import stores.kafka_records
+from stores.db.steady_clock import elapsed
 from stores.units import ServerSettings
-from stores.units.queue import Delivery
+from stores.units.kafka.row_log import OWNER, SESSION
+from stores.units.queue import EVERY, Delivery
 from stores.units.server import owner as owner_module
 from stores.units.server import partitions as partitions_module
 from stores.units.server.owner import Owner
@@ -177,3 +179,21 @@ async def test_ranges_are_copied_for_a_commit_and_not_for_each_tick(
         assert written is not None
         assert list(written.done) == [(1, 2)]
         assert written.done is not member.owner.queue._ledger.done
+
+
+async def test_a_shorter_lease_counts_when_the_former_one_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cut off once it has told, a consumer works on for as long as the former owner granted."""
+    rows: dict[Any, Any] = {(OWNER,): {"epoch": 3, "lease": 30.0}, (SESSION, "a"): {"since": 0}}
+    async with one_member(monkeypatch, rows, lease=5.0) as member:
+        owner = member.owner
+        session, answer = owner.join("a", 1, EVERY, [], [], [])
+        assert (answer["pending"], answer["lease"] <= 5.0) == (True, True)
+        assert session.granted == owner._former_leases_end > elapsed() + 20
+        async with asyncio.timeout(60):
+            while not owner.succession.over:
+                await asyncio.sleep(0.01)
+        assert owner._longest_lease == 30.0, "which the next owner is told"
+        monkeypatch.setattr(owner, "_fenced_former", elapsed() - 31)
+        assert owner._longest_lease == 5.0

@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaTimeoutError
 
 from stores.units.errors import MemberUnavailable
-from stores.units.kafka.path_rows import PathLeaderRow
+from stores.units.kafka.path_rows import LEADER, PathLeaderRow
 from stores.units.kafka.row_log import read_to
 from stores.units.paths import leader as leader_module
 from stores.units.paths import watch
@@ -29,6 +30,7 @@ class Cluster:
         self.down: set[int] = set()
         self.silent_rows = False
         self.sent: list[tuple[str, int | None]] = []
+        self.leases: list[float] = []
         self.holds_commits: asyncio.Event | None = None
         self.asked: dict[str, Any] = {}
 
@@ -70,8 +72,10 @@ class Cluster:
             raise KafkaTimeoutError("it does not answer")
         return dict.fromkeys(places, 0)
 
-    async def send(self, topic: str, value: object, *place: Any, **_: Any) -> Any:
+    async def send(self, topic: str, value: Any, *place: Any, **_: Any) -> Any:
         self.sent.append((topic, place[1]))
+        if place[0] == LEADER:
+            self.leases.append(orjson.loads(value)["lease"])
         done = asyncio.get_running_loop().create_future()
         if topic != DESTINATION or place[1] not in self.down:
             done.set_result(SimpleNamespace(offset=7))
@@ -80,10 +84,10 @@ class Cluster:
 
 @asynccontextmanager
 async def leading(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, **rows: PathEntry
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, lease: float = 0.0, **rows: PathEntry
 ) -> AsyncIterator[PathLeader]:
     async def restored(*_: object) -> tuple[dict[str, PathEntry], PathLeaderRow]:
-        return rows, PathLeaderRow("", 0, 0.0)
+        return rows, PathLeaderRow("", 0, lease)
 
     monkeypatch.setattr(watch, "LOOK", 0.02)
     monkeypatch.setattr(watch, "reader", cluster.reader)
@@ -122,6 +126,18 @@ async def test_a_member_that_went_down_unseen_holds_no_answers_and_gets_no_recor
         assert "which is down" in (await routed(leader, "u1", 2))["refused"]["u1"][1]
         assert (DESTINATION, 1) not in cluster.sent
     assert cluster.asked["request_timeout_ms"] < 5_000, "and not half a lease of its producers"
+
+
+async def test_the_next_leader_is_told_of_longer_leases_while_the_former_one_s_may_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(1)
+    async with leading(cluster, monkeypatch, lease=30.0) as leader:
+        await routed(leader, "u", 1)
+        assert cluster.leases[-1] == 30.0
+        leader._longest_until = 0.0
+        await routed(leader, "v", 2)
+        assert cluster.leases[-1] == 10.0
 
 
 async def test_rows_that_are_down_keep_paths_and_nothing_else(

@@ -93,6 +93,26 @@ def test_what_follows_soon_into_a_dead_unit_shares_its_fate_and_later_it_begins_
     assert desk.offsets("one") == [2]
 
 
+@pytest.mark.parametrize("first", ["paused", "dead"])
+def test_a_dead_unit_that_was_paused_stays_so_until_it_is_resumed(first: str) -> None:
+    desk = Desk(redelivery_limit=0, poisoned="dead_letter", dead_for=60.0)
+    desk.send("bad")
+    desk.open("one")
+    held = desk.take("one")
+    if first == "paused":
+        desk.queue.pause("bad", desk.now, by="me")
+    desk.roll_back("one", held)
+    if first == "dead":
+        desk.queue.pause("bad", desk.now, by="me")
+    assert desk.gone() == [(0, "dead")]
+    desk.wait(61.0)
+    desk.send("bad")
+    assert desk.offsets("one") == []
+    assert desk.queue.status("bad").state == "paused"
+    desk.queue.resume("bad", desk.now, by="me")
+    assert desk.offsets("one") == [1]
+
+
 def test_an_ungrouped_message_is_dead_lettered_alone() -> None:
     desk = Desk(redelivery_limit=0, poisoned="dead_letter")
     desk.send(None, None)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from topology.diagnostics import alerts as module
 from topology.diagnostics.alerts import Alert, AlertPattern, Alerts, fields_of
 from topology.model.event import Record
+from topology.model.origin_headers import ORIGIN, REASON
 
 TRACE = """Traceback (most recent call last):
   File "/app/shop/charge.py", line 12, in charge
@@ -32,6 +33,15 @@ def test_what_a_replay_published_again_is_not_alerted_on() -> None:
     found = record(error="Refused: card 17")
     assert fields_of(found) is not None
     assert fields_of(replace(found, headers=[*found.headers, ("sequitur-replay", b"r")])) is None
+
+
+@pytest.mark.parametrize("name", [ORIGIN, REASON, "sequitur-failed-reason"])
+def test_a_failure_of_a_message_that_a_replay_published_again_is_alerted_on(name: str) -> None:
+    """What tells of a message has its headers, and its own behind them."""
+    own, replay = (name, b"shop.events/0/7"), ("sequitur-replay", b"r")
+    failed = Record("shop.dead", 0, 0, b"A", b"", [replay, ("view", b"charges"), own], 0)
+    assert fields_of(failed) is not None
+    assert fields_of(replace(failed, headers=[*failed.headers, replay])) is None
 
 
 def told(alerts: Alerts, times: list[int], **more: str) -> list[Alert]:

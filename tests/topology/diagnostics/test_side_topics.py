@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topology.diagnostics import side_topics
 from topology.diagnostics.side_topics import (
     SIDES,
     SideFilter,
@@ -51,6 +52,20 @@ def test_failures_are_grouped_by_what_does_not_differ() -> None:
     lines = list(groups_text("errors", grouped(found), 10_000))
     assert lines[-1] == "5 errors records in 2 groups"
     assert "9 s" not in lines[1]
+
+
+def test_groups_and_their_streams_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_topics, "MOST_GROUPS", 3)
+    monkeypatch.setattr(side_topics, "MOST_STREAMS", 4)
+    reasons = ["A", "B", "C", "D", "E", "A", *"AAAAA"]
+    found = [side_record("errors", failure(n, each, f"s{n}")) for n, each in enumerate(reasons)]
+    groups = grouped(found)
+    assert [(each.reason[:1], each.count, len(each.streams), each.more) for each in groups] == [
+        ("A", 7, 4, True), ("…", 2, 2, False), ("B", 1, 1, False), ("C", 1, 1, False),
+    ]  # fmt: skip
+    lines = list(groups_text("errors", groups, 10_000))
+    assert " 4+ " in lines[1]
+    assert lines[-1] == "11 errors records in 4 groups"
 
 
 def test_records_are_chosen_by_view_stream_reason_and_time() -> None:

@@ -29,11 +29,14 @@ def register(site: Site) -> None:
                 {"": "all views", **{name: name for name in site.topology.views}},
                 value="", label="Of",
             )  # fmt: skip
+            # What handlers do besides yielding is done again: that takes the token.
             contents = ui.checkbox("Run the handlers again, and compare what they yield")
+            contents.set_enabled(site.session() is not None)
 
             def words() -> list[str]:
                 only = ["--view", str(views.value)] if views.value else []
-                again = ["--contents"] if contents.value else []
+                acts = site.session() is not None
+                again = ["--contents"] if contents.value and acts else []
                 return ["faust", "-A", site.place, "audit", *only, *again, "--json"]
 
             site.jobs.show("audit", words, show)

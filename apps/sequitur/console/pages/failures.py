@@ -85,7 +85,8 @@ def _side(site: Site, found: SideTopic) -> None:
             where = f" of view {printable(group.view)}" if group.view else ""
             ui.label(f"{group.count:,}{where}: {printable(group.reason, 300)}")
             ui.label(f"from {at(group.first)} to {at(group.sample.when)}")
-            _links(group.streams if found.side not in ("malformed", "unknown") else ())
+            shown = group.streams if found.side not in ("malformed", "unknown") else ()
+            _links(shown, more=group.more)
             with ui.expansion(f"The last one, at offset {group.sample.offset}"):
                 lines = [printable(each, 4000) for each in full_text(group.sample, found.now)]
                 ui.label("\n".join(lines)).classes("mono isolated")
@@ -111,12 +112,12 @@ def _group(title: str) -> Any:
     return card
 
 
-def _links(streams: Collection[str]) -> None:
+def _links(streams: Collection[str], *, more: bool = False) -> None:
     with ui.row():
         for each in nsmallest(10, streams):  # of all that are dead, say
             ui.link(printable(each, 60), stream_link(each)).classes("isolated")
         if len(streams) > 10:
-            ui.label(f"and {len(streams) - 10:,} more streams")
+            ui.label(f"and {len(streams) - 10:,} more streams{', at least' * more}")
 
 
 def _unseen(unseen: list[str]) -> None:

@@ -53,7 +53,8 @@ def register(site: Site) -> None:
                 button(site, operations.halt(name))
                 button(site, operations.resume(name))
             with ui.element("section"):
-                site.live("commands", commands, lambda found, _: _told(name, found))
+                asked = partial(commands, view=name)
+                site.live(f"commands of {name}", asked, lambda found, _: _told(name, found))
 
 
 def _places(name: str, found: Situation) -> None:

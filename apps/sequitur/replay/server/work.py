@@ -87,16 +87,19 @@ class ReplayWork:
             await end_tasks(caring, *self._running.values())
             self._counts.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, ids: list[str]) -> None:
+    def _begin(self, ids: Mapping[str, bool]) -> None:
+        """Begin what has no run: of replays up to MOST, and each recovery, which is waited for."""
         self._running = {id: task for id, task in self._running.items() if not task.done()}
         for gone in {*self._replays} - {*ids, *self._running}:
             del self._replays[gone]
             self._not_before.pop(gone, None)
-        for id in ids:
-            if len(self._running) >= MOST:
-                break
+        many = sum(not ids.get(id, False) for id in self._running)
+        for id, recovers in ids.items():
+            if not recovers and many >= MOST:
+                continue
             if id not in self._running and time.monotonic() >= self._not_before.get(id, 0.0):
                 self._running[id] = asyncio.create_task(self._replay(id))
+                many += not recovers
 
     async def _replay(self, id: str) -> None:
         if id not in self._replays:

@@ -7,7 +7,7 @@ from sequitur.cli.main import main
 from sequitur.relay import answers
 from sequitur.relay.answers import Answering
 from sequitur.relay.link import MissingRange
-from stores.locks.lease import Lease
+from stores.locks.lease import LEASES, Lease
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import Draft
@@ -70,6 +70,13 @@ def test_status_tells_what_waits_and_who_leads(
     first, second = capsys.readouterr().out.splitlines()
     assert first == "relay sequitur: host/1 leads, in turn 1"
     assert second.startswith("topic orders: 3 messages wait, the oldest for ")
+    hour = LEASES.update().values(until=LEASES.c.until + 3_600_000)
+    with engine.begin() as connection:
+        connection.execute(hour)  # as when the database's clock was set back
+    assert main(["relay", "status", "--database", url]) == 1
+    assert "host/1 led, and no relay leads now, in turn 1" in capsys.readouterr().out
+    assert main(["relay", "status", "--database", url, "--lease", "1h"]) == 0
+    capsys.readouterr()
     lease.release(epoch)
     assert main(["relay", "status", "--database", url]) == 1
     assert "host/1 led, and no relay leads now, in turn 1" in capsys.readouterr().out

@@ -69,6 +69,22 @@ def test_no_more_bytes_are_taken_at_a_time_than_there_is_room_for_but_one_at_lea
     assert (len(held), held.bytes, held.take(99, 10)) == (0, 0, [])
 
 
+def test_many_streams_with_large_refused_messages_hold_back_themselves_alone() -> None:
+    """All of their topic stood still once so many of them were refused that none was large."""
+    held = Outstanding(wait=1, room_bytes=1_000)
+    for number in range(1, 401):
+        held.refuse([message(number, f"s{number}")], now=0)
+        held.admit([message(1_000 + number, f"s{number}")])
+    assert held.bytes <= 1_000
+    assert held.whole == set()
+    assert ids(held.admit([message(9_000, "other")])) == [9_000]
+    taken = held.take(99, 1_000, room=1_500)
+    assert len(taken) == 300, "of 5 bytes each, though their contents are in the log alone"
+    assert not held.anew
+    held.settle(taken[:1])
+    assert held.anew, "what followed it is in the log"
+
+
 def test_what_is_refused_of_a_part_is_in_front_of_the_rest() -> None:
     held = Outstanding(wait=1)
     held.refuse([message(n) for n in range(1, 6)], now=0)

@@ -438,7 +438,8 @@ def test_whatever_is_refused_when_each_stream_comes_in_order_and_nothing_is_lost
     limit = data.draw(st.integers(1, 5))
     room, at_a_time = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 5))
     taken: list[tuple[tuple[str, str], int]] = []
-    held, position, now, steps = Outstanding(room=room), 0, 0.0, 0
+    room_bytes = data.draw(st.integers(1, 50))
+    held, position, now, steps = Outstanding(room=room, room_bytes=room_bytes), 0, 0.0, 0
     while log:
         steps += 1
         good = steps > 25  # from here on all is taken
@@ -468,7 +469,7 @@ def test_whatever_is_refused_when_each_stream_comes_in_order_and_nothing_is_lost
             log.pop(each.id, None)
         assert len(held) <= room + 4, "what waits is bounded, but for the head of each stream"
         if held.anew:
-            held, position = Outstanding(room=room), 0
+            held, position = Outstanding(room=room, room_bytes=room_bytes), 0
     for stream in {at for at, _ in taken}:
         ids = list(dict.fromkeys(id for at, id in taken if at == stream))
         assert ids == sorted(ids)
