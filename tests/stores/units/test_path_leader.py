@@ -84,10 +84,13 @@ class Cluster:
 
 @asynccontextmanager
 async def leading(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, lease: float = 0.0, **rows: PathEntry
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: dict[str, PathEntry] | None = None,
+    lease: float = 0.0,
 ) -> AsyncIterator[PathLeader]:
     async def restored(*_: object) -> tuple[dict[str, PathEntry], PathLeaderRow]:
-        return rows, PathLeaderRow("", 0, lease)
+        return rows or {}, PathLeaderRow("", 0, lease)
 
     monkeypatch.setattr(watch, "LOOK", 0.02)
     monkeypatch.setattr(watch, "reader", cluster.reader)
@@ -120,7 +123,7 @@ async def test_a_member_that_went_down_unseen_holds_no_answers_and_gets_no_recor
     cluster = Cluster(2)
     cluster.down = {1}  # Kafka's metadata has not heard of it
     unused = {f"u{each}": PathEntry(str(each), 1) for each in (0, 1)}
-    async with leading(cluster, monkeypatch, **unused) as leader:
+    async with leading(cluster, monkeypatch, unused) as leader:
         await until(lambda: (DESTINATION, 0) in cluster.sent)
         assert (await routed(leader, "u0", 1))["routes"] == {"u0": (0, 2)}
         assert "which is down" in (await routed(leader, "u1", 2))["refused"]["u1"][1]
@@ -145,7 +148,7 @@ async def test_rows_that_are_down_keep_paths_and_nothing_else(
 ) -> None:
     cluster = Cluster(2)
     cluster.silent_rows = True
-    async with leading(cluster, monkeypatch, unused=PathEntry("0", 1)) as leader:
+    async with leading(cluster, monkeypatch, {"unused": PathEntry("0", 1)}) as leader:
         await asyncio.sleep(0.2)
         assert (await routed(leader, "u", 1))["routes"]["u"][0] == 1
         await leader.ask(leader.move("u", 0))
@@ -159,7 +162,7 @@ async def test_a_leader_that_has_not_heard_of_new_partitions_keeps_the_paths_of_
 ) -> None:
     cluster = Cluster(2)
     cluster.known = {0}
-    async with leading(cluster, monkeypatch, u=PathEntry("1", 3, ("p",))) as leader:
+    async with leading(cluster, monkeypatch, {"u": PathEntry("1", 3, ("p",))}) as leader:
         assert "which is down" in (await routed(leader, "u", 1))["refused"]["u"][1]
         cluster.known = {0, 1}
         await until(lambda: "1" not in leader.paths._down)

@@ -30,7 +30,7 @@ from topology.faust.worker.partition import Partition
 from topology.faust.worker.reading.barrier import Barriers
 from topology.faust.worker.rekey_partition import RekeyPartition
 from topology.faust.worker.retry_until_available import retry_until_available
-from topology.faust.worker.routing.partition import RoutePartition
+from topology.faust.worker.route_partition import RoutePartition
 from topology.faust.worker.routing.process import RouterProcess
 from topology.faust.worker.stream_partition import StreamPartition
 from topology.faust.worker.tables import Tables

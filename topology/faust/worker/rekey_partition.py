@@ -11,8 +11,8 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.partition import Crash, Partition
 from topology.faust.worker.reading.alignment import AlignedReading
-from topology.faust.worker.reading.start_offset import committed_start
 from topology.faust.worker.runner import Runner
+from topology.faust.worker.start_offset import committed_start
 from topology.model.ending import wait_for_stop
 
 

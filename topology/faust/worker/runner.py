@@ -17,8 +17,8 @@ from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.disk.table_freshness import in_step_row
 from topology.faust.worker.disk.writing import write
 from topology.faust.worker.reading.pace import CAUGHT_UP, Pace
-from topology.faust.worker.reading.start_offset import clamp_to_log_start
 from topology.faust.worker.spans import tell_spans
+from topology.faust.worker.start_offset import clamp_to_log_start
 from topology.faust.worker.writing.refusals import REFUSALS, Refusals
 from topology.faust.worker.writing.writer import Writer
 from topology.model.ending import wait_for_stop

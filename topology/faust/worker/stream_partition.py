@@ -36,9 +36,9 @@ from topology.faust.worker.disk.writing import write
 from topology.faust.worker.open_view import open_view
 from topology.faust.worker.partition import Crash, Partition
 from topology.faust.worker.read_again import read_waits
-from topology.faust.worker.reading.start_offset import clamp_to_log_start, committed_start
 from topology.faust.worker.reading.watermark import Watermark
 from topology.faust.worker.runner import Runner
+from topology.faust.worker.start_offset import clamp_to_log_start, committed_start
 from topology.faust.worker.writing.writer import Writer
 from topology.model.counts import left_behind
 from topology.model.ending import end_tasks, wait_for_stop

@@ -19,8 +19,8 @@ from topology.faust.worker.ordered.lease import DatabaseAway
 from topology.faust.worker.ordered.lent_connections import LentConnections
 from topology.faust.worker.ordered.ordered_runner import OrderedRunner
 from topology.faust.worker.partition import Crash, Partition
-from topology.faust.worker.reading.start_offset import committed_start
 from topology.faust.worker.runner import Runner
+from topology.faust.worker.start_offset import committed_start
 from topology.faust.worker.writing.writer import Writer
 from topology.model.ending import wait_for_stop
 from topology.model.partition_table import PartitionTable, Row

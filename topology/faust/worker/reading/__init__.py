@@ -1,1 +1,1 @@
-"""How a worker reads its partitions: from where, how much at a time, and how far beside others."""
+"""How a worker reads its partitions: how much at a time, how far beside others, up to which gap."""

@@ -10,10 +10,10 @@ from topology.engine.route_task import RouteTask
 from topology.faust.kafka.worker_clock import wall
 from topology.faust.worker.context import WorkerContext
 from topology.faust.worker.partition import Crash, Partition
-from topology.faust.worker.reading.start_offset import committed_start
 from topology.faust.worker.routing.refusals import RouteRefusals
 from topology.faust.worker.routing.rules_in_turn import RulesInTurn
 from topology.faust.worker.runner import Runner
+from topology.faust.worker.start_offset import committed_start
 from topology.model.ending import wait_for_stop
 from topology.model.errors import DeclarationError
 
