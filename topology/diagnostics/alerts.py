@@ -167,9 +167,13 @@ class Alert:
 
 @dataclass(slots=True)
 class _Group:
+    """sure: whether it is known when it was told of last. last: the time of a record before that."""
+
     times: list[int] = field(default_factory=list)
     told: float = float("-inf")
     quiet: int = 0
+    sure: bool = True
+    last: int = 0
 
 
 class Alerts:
@@ -191,39 +195,54 @@ class Alerts:
 
     @property
     def memory(self) -> float:
-        """Seconds of records that decide about the next one."""
-        return max((max(each.within, each.quiet) for each in self._patterns), default=0.0)
+        """Seconds of records that decide about the next one.
 
-    def note(self, fields: Mapping[str, str], time: int) -> list[tuple[Alert, tuple[str, ...]]]:
+        Twice what patterns look back: behind a silence it is known when a group was told of.
+        """
+        return 2 * max((max(each.within, each.quiet) for each in self._patterns), default=0.0)
+
+    def note(
+        self, fields: Mapping[str, str], time: int, since: int | None = None
+    ) -> list[tuple[Alert, tuple[str, ...]]]:
         """Take a record.
 
         Args:
             fields: of it, as `fields_of` says.
             time: its own (ms).
+            since: of a record that another process has told of, from when on such ones are taken
+                (ms). It is not known of which of them it has: that counts only behind a silence, so
+                that too much may be told, and not too little.
 
         Returns:
             The alerts that it makes, each with the names of its actions.
         """
         found = []
         for pattern in self._patterns:
-            if pattern.matches(fields) and (alert := self._noted(pattern, fields, time)):
+            if pattern.matches(fields) and (alert := self._noted(pattern, fields, time, since)):
                 found.append((alert, pattern.actions))
         return found
 
-    def _noted(self, pattern: AlertPattern, fields: Mapping[str, str], time: int) -> Alert | None:
+    def _noted(
+        self, pattern: AlertPattern, fields: Mapping[str, str], time: int, since: int | None
+    ) -> Alert | None:
         groups = self._groups[pattern.name]
         key = tuple(fields.get(name, "") for name in pattern.same)
-        group = groups.pop(key, None) or _Group()
+        group = groups.pop(key, None) or _Group(sure=since is None, last=since or 0)
         groups[key] = group
         if len(groups) > MOST_GROUPS:
             groups.popitem(last=False)
             self.forgotten += 1
+        times = group.times
+        if since is not None and not group.sure:
+            silence, group.last = time - group.last, max(time, group.last)
+            group.sure = silence >= max(pattern.within, pattern.quiet) * 1000
         if time < group.told + pattern.quiet * 1000:
             group.quiet += 1
             return None
-        times = group.times
         insort(times, time)
         del times[: -pattern.count]
+        if since is not None and not group.sure:
+            return None
         if len(times) < pattern.count or times[-1] - times[0] > pattern.within * 1000:
             return None
         alert = Alert(
@@ -235,7 +254,7 @@ class Alerts:
             group.quiet,
             dict(fields),
         )
-        group.told, group.quiet = time, 0
+        group.told, group.quiet, group.sure = time, 0, True
         times.clear()
         return alert
 

@@ -137,7 +137,8 @@ class Watch:
         acted = False
         # A clock that was ahead does not keep a pattern quiet until then.
         when = min(int(record.timestamp), int(time.time() * 1000))
-        found = self._found.note(fields, when) if new or when >= self._since else []
+        since = None if new else self._since
+        found = self._found.note(fields, when, since) if new or when >= self._since else []
         for alert, actions in found if new else self._before.note(fields, when):
             if new:
                 self.alerts[alert.pattern] += 1

@@ -10,7 +10,9 @@ from aiokafka.errors import (
     InvalidTimestampError,
     InvalidTopicError,
     KafkaError,
+    LeaderNotAvailableError,
     MessageSizeTooLargeError,
+    NotLeaderForPartitionError,
     PolicyViolationError,
     RecordListTooLargeError,
     RecordTooLargeError,
@@ -21,6 +23,8 @@ from aiokafka.errors import (
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordTooLargeError, RecordListTooLargeError)
 """Of one record; the topic takes others."""
+LEADERLESS = (LeaderNotAvailableError, NotLeaderForPartitionError)
+"""Of a topic with a partition whose brokers are away; of all topics, it is the cluster that is."""
 OF_TOPICS = (
     TopicAuthorizationFailedError,
     InvalidTimestampError,
@@ -28,6 +32,7 @@ OF_TOPICS = (
     PolicyViolationError,
     CorruptRecordException,
     UnknownTopicOrPartitionError,
+    *LEADERLESS,
     UnsupportedForMessageFormatError,
 )
 LAST = 1.0
@@ -62,6 +67,8 @@ async def settled(producer: Any, batches: Sequence[Batch], seconds: float) -> No
         if ended.done() and isinstance(error := ended.exception(), TopicAuthorizationFailedError):
             errors |= dict.fromkeys(_named(error), error)
         refused = {t: e for t, e in errors.items() if isinstance(e, (*OF_TOPICS, *TOO_LARGE))}
+        if refused and all(isinstance(refused.get(topic), LEADERLESS) for topic, _ in batches):
+            raise next(iter(refused.values()))
         if refused:
             by_size = {topic for topic, error in refused.items() if isinstance(error, TOO_LARGE)}
             raise RefusedTopics(

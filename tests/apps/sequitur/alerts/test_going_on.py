@@ -205,6 +205,27 @@ async def test_another_process_is_quiet_for_no_longer(broker: Broker, tmp_path: 
     assert (await Process(broker, tmp_path, quiet, each).until_all_is_read())[0] <= 4816 + 301
 
 
+async def test_another_process_keeps_nothing_back_that_was_due(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """It began a time of quiet with what nobody had been told of."""
+    pattern = 'count = 10\nwithin = "10m"\nquiet = "1h"'
+    broker.failed(*range(0, 4381, 60))
+    assert await Process(broker, tmp_path, pattern).until_all_is_read() == [540]
+    broker.failed(*range(4440, 5401, 60))
+    (told,) = await Process(broker, tmp_path, pattern).until_all_is_read()
+    assert told <= 4680, "as the first one would have"
+
+
+async def test_another_process_is_quiet_of_what_was_told_behind_a_silence(
+    broker: Broker, tmp_path: Path
+) -> None:
+    broker.failed(100, 200)
+    assert await Process(broker, tmp_path, 'quiet = "1h"').until_all_is_read() == [100]
+    broker.failed(300, 3600, 3699, 3701)
+    assert await Process(broker, tmp_path, 'quiet = "1h"').until_all_is_read() == [3701]
+
+
 async def test_it_is_quiet_for_as_long_though_kafka_fails_and_topics_appear(
     broker: Broker, tmp_path: Path
 ) -> None:

@@ -12,7 +12,9 @@ import pytest
 from aiokafka.errors import (
     InvalidTimestampError,
     InvalidTxnState,
+    LeaderNotAvailableError,
     MessageSizeTooLargeError,
+    NotLeaderForPartitionError,
     ProducerFenced,
     TopicAuthorizationFailedError,
 )
@@ -120,13 +122,27 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
 MIXED = [message(1, "bad"), message(2, "good"), message(3, "bad", "b"), message(4, "good", "b")]
 
 
-@pytest.mark.parametrize("error", [InvalidTimestampError(), TopicAuthorizationFailedError("bad")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidTimestampError(),
+        TopicAuthorizationFailedError("bad"),
+        LeaderNotAvailableError(),
+        NotLeaderForPartitionError(),
+    ],
+)
 async def test_one_refused_topic_holds_back_itself_alone(fake: FakeBroker, error: Any) -> None:
     fake.errors["bad"] = error
     sent = await KafkaLink("one", {}).send(MIXED, [Answer("bad", b"", b"void")])
     assert [each.id for each in sent.refused] == [1, 3]
     assert list(sent.topics) == ["bad"]
     assert [topic for topic, *_ in fake.committed] == ["good", "good"]
+
+
+async def test_without_any_leader_it_is_kafka_that_is_away(fake: FakeBroker) -> None:
+    fake.errors |= {"bad": LeaderNotAvailableError(), "good": NotLeaderForPartitionError()}
+    with pytest.raises(Unavailable, match=r"NotAvailable|NotLeader"):
+        await KafkaLink("one", {}).send(MIXED)
 
 
 async def test_a_topic_that_may_not_be_part_of_a_transaction_is_found(fake: FakeBroker) -> None:
