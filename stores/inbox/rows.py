@@ -44,12 +44,14 @@ def move_offsets(
     """Move offsets on from where they are; returns the partitions that are elsewhere.
 
     In PostgreSQL the transaction does not wait for the disk then: if a crash takes it back, the
-    offsets are back as well, and what was read is read again.
+    offsets are back as well, and what was read is read again. It waits where nothing was read, and
+    offsets are noted for the first time: without them nobody would see that they are back.
     """
     rows = [(topic, number, *where) for (topic, number), where in sorted(read.items())]
     if rows and _has_arrays(connection):
         names = ("topics", "partitions", "firsts", "ends")
-        values = {"inbox": inbox, **_columns(names, rows)}
+        waits = all(first == end for *_, first, end in rows)
+        values = {"inbox": inbox, "waits": waits, **_columns(names, rows)}
         moved = {(topic, number) for topic, number, *_ in connection.execute(_MOVE, values)}
         return [each for each in sorted(read) if each not in moved]
     found = []
@@ -180,7 +182,9 @@ _MOVE = text(
     "ON CONFLICT (inbox, topic, partition) DO UPDATE SET next_offset = excluded.next_offset "
     "WHERE o.next_offset = (SELECT first FROM given WHERE given.topic = o.topic "
     "AND given.number = o.partition) "
-    f"RETURNING o.topic, o.partition, set_config('synchronous_commit', 'off', true), {BY_INDEX}"
+    "RETURNING o.topic, o.partition, set_config('synchronous_commit', CASE WHEN "
+    "CAST(:waits AS boolean) THEN current_setting('synchronous_commit') ELSE 'off' END, true), "
+    f"{BY_INDEX}"
 )
 _LOCK = text(
     "WITH found AS MATERIALIZED (SELECT s.id FROM sequitur_inbox_streams AS s "

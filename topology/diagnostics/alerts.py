@@ -167,7 +167,7 @@ class Alert:
 
 @dataclass(slots=True)
 class _Group:
-    """sure: whether it is known when it was told of last. last: the time of a record before that."""
+    """sure: whether it is known when it was told of last. last: time of a record before that."""
 
     times: list[int] = field(default_factory=list)
     told: float = float("-inf")

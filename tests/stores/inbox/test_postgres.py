@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from stores.db.engines import open_engine
 from stores.inbox.async_delivery import adelivery
 from stores.inbox.inbox import Inbox
+from stores.inbox.rows import ReadRange, move_offsets
 from tests.contracts.inbox import InboxContract
 from tests.contracts.inbox.parts import consume, done, make_table, message, named, write
 
@@ -90,6 +91,19 @@ def test_what_a_consumer_does_is_planned_as_it_would_be_elsewhere(engine: Engine
             seen.append(connection.execute(text("SHOW enable_seqscan")).scalar())
             connection.rollback()
     assert seen == ["on", "on", "on", "off", "on", "off"]
+
+
+def test_that_a_partition_is_read_from_now_on_outlives_a_crash(engine: Engine) -> None:
+    """What is read of it need not: where the row is back, who reads is told."""
+    inbox = Inbox(engine)
+    inbox.receive([])
+    for first, end, waits in ((0, 0, "local"), (0, 5, "off")):
+        with engine.begin() as connection:
+            connection.execute(text("SET LOCAL synchronous_commit = local"))
+            assert move_offsets(connection, inbox.name, {("t", 0): ReadRange(first, end)}) == []
+            assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == waits
+    with engine.begin() as connection:
+        assert move_offsets(connection, inbox.name, {("t", 0): ReadRange(6, 7)}) == [("t", 0)]
 
 
 async def afail(inbox: Inbox, connection: AsyncConnection) -> None:
