@@ -7,9 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from stores.replay.log import ReplayLog
+from sqlalchemy import Connection
+
+from stores.replay.log import ReplayLog, positions_of
 from stores.replay.message import CapturedMessage, Value
 from stores.segments.batching import BatchLimits, OpenBatch
+from stores.segments.errors import StaleOwner
 from stores.segments.ledger import SegmentLedger, SegmentOwner
 from stores.segments.message import InboundMessage
 from stores.segments.owned_work import OwnedWork
@@ -69,6 +72,7 @@ class TopicCapture(OwnedWork):
         self._log, self._inbound, self._find, self._site = log, inbound, find, site
         self._limits = limits
         self._known: str | None = None
+        self._at: Mapping[int, int] = {}
         self._ahead: asyncio.Task[_Batch] | None = None
         self.counts: Counter[str] = Counter()
 
@@ -92,8 +96,9 @@ class TopicCapture(OwnedWork):
         # From here on the topic is among those that are captured, though it may be empty.
         begun = {number: 0 for number in self._partitions() if number not in positions}
         begun |= {number: behind for number, (_, behind) in lost.items()}
+        self._at = positions
         if begun:
-            await asyncio.to_thread(self._log.append, str(self), (), begun, owner.check, lost)
+            await self._append(owner, (), begun, lost)
         for number, (first, behind) in lost.items():
             self.counts["lost"] += behind - first
             logger.warning(
@@ -107,13 +112,32 @@ class TopicCapture(OwnedWork):
         if batch.read:
             # While the database writes one, the next one is read.
             self._ahead = asyncio.create_task(self._read(wait))
-            await asyncio.to_thread(
-                self._log.append, str(self), batch.kept, batch.behind, owner.check
-            )
+            await self._append(owner, batch.kept, batch.behind)
             self.counts["captured"] += len(batch.kept)
             self.counts["replayed"] += batch.read - len(batch.kept)
             await self._inbound.acknowledge(batch.behind)
         return batch.read
+
+    async def _append(
+        self,
+        owner: SegmentOwner,
+        kept: Sequence[CapturedMessage],
+        behind: Mapping[int, int],
+        lost: Mapping[int, tuple[int, int]] | None = None,
+    ) -> None:
+        """Keep messages, if the log is where it was. Raises StaleOwner."""
+
+        def check(connection: Connection) -> None:
+            owner.check(connection)
+            there = positions_of(connection, str(self))
+            if any(there.get(number) != at for number, at in self._at.items()):
+                raise StaleOwner(
+                    f"the log is at other positions of {self} than before: somebody has set it "
+                    "back, or begun anew"
+                )
+
+        await asyncio.to_thread(self._log.append, str(self), kept, behind, check, lost)
+        self._at = {**self._at, **behind}
 
     async def _disconnect(self) -> None:
         ahead, self._ahead = self._ahead, None

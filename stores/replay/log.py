@@ -144,9 +144,8 @@ class ReplayLog:
 
     def positions(self, topic: str) -> dict[int, int]:
         """Partition → the offset behind what is captured of a topic."""
-        asked = select(POSITIONS.c.partition, POSITIONS.c.position).filter_by(topic=topic)
         with self.engine.connect() as connection:
-            return {row.partition: row.position for row in connection.execute(asked)}
+            return positions_of(connection, topic)
 
     def topics(self) -> list[str]:
         """The topics that are captured."""
@@ -318,3 +317,9 @@ def _size(message: CapturedMessage) -> int:
     """Bytes that a message takes, more or less."""
     headers = sum(len(name) + len(value) for name, value in message.headers)
     return len(message.value or b"") + len(message.key or b"") + headers
+
+
+def positions_of(connection: Connection, topic: str) -> dict[int, int]:
+    """See `ReplayLog.positions`, in somebody's transaction."""
+    asked = select(POSITIONS.c.partition, POSITIONS.c.position).filter_by(topic=topic)
+    return {row.partition: row.position for row in connection.execute(asked)}

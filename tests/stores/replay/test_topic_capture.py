@@ -14,6 +14,7 @@ from stores.db.engines import open_engine
 from stores.locks.lease import LEASES
 from stores.replay import Query, ReplayLog
 from stores.replay.capture import TopicCapture, captured
+from stores.replay.tables import POSITIONS
 from stores.segments import InboundMessage, StaleOwner
 from stores.segments.batching import BatchLimits
 from tests.stores.segments.fake_transports import LogInbound
@@ -76,6 +77,30 @@ async def test_who_was_replaced_keeps_nothing_more(engine: Engine) -> None:
     assert log.positions("moves") == {0: 30, 1: 30}
     await old.stop()
     await new.stop()
+
+
+async def test_a_log_that_was_set_back_is_filled_from_where_it_is_and_no_hole_is_left(
+    engine: Engine,
+) -> None:
+    """As a database that has lost its last transactions when another one took over for it."""
+    log, inbound = ReplayLog(engine), LogInbound("moves")
+    log.create()
+    for n in range(60):
+        inbound.add(n % 2, b"%d" % n)
+    work = TopicCapture(log, inbound, nothing, site="ewr", limits=BatchLimits(count=20))
+    assert await work.step() == 20
+    before = log.positions("moves")
+    with engine.begin() as connection:
+        connection.execute(update(POSITIONS).values(position=POSITIONS.c.position - 4))
+    with pytest.raises(StaleOwner, match="set it back"):
+        await work.step()
+    while await work.step():
+        pass
+    again = [each for each in log.page(Query(), 100).messages if each.id > 20]
+    for number, at in before.items():
+        offsets = [each.offset for each in again if each.partition == number]
+        assert offsets == list(range(at - 4, 30))
+    await work.stop()
 
 
 async def test_a_disk_that_is_full_is_waited_for_and_each_message_kept_once(engine: Engine) -> None:
