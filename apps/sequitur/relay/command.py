@@ -171,7 +171,10 @@ def _run(options: SimpleNamespace) -> int:
 
     async def work(stopped: asyncio.Event) -> None:
         engine, log = open_engine(options.database), MessageLog(options.log, schema=options.schema)
-        relay = _relay(options, engine, log, _link(options, kafka))
+        link = _link(options, kafka)
+        relay = _relay(options, engine, log, link)
+        if isinstance(link, KafkaLink):
+            link.leads = relay.still_leads
         pages = RelayPages(relay, engine, log, BrokerProbe(kafka) if kafka else None)
         asked = None
         if options.command == "kafka" and options.answer:

@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -60,6 +60,9 @@ class KafkaLink:
         self._told = RateLimit()
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
+        self.leads: Callable[[], Awaitable[object]] | None = None
+        """Raises if another relay leads by now: `send` asks when it has opened the link anew, as it
+        has shut that one out then."""
 
     async def open(self, log: str = "") -> None:
         await self.close()
@@ -90,6 +93,8 @@ class KafkaLink:
         while True:
             if self._producer is None:
                 await self.open()
+                if self.leads is not None:
+                    await self.leads()
             try:
                 topics |= (unknown := await self._transact(rest, left))
                 refused += [message for message in rest if message.topic in unknown]

@@ -148,6 +148,11 @@ class Relay:
                 await asyncio.sleep(self._config.retry)
         await self._retrying(partial(self._lease.renew, term.epoch))
 
+    async def still_leads(self) -> None:
+        """Raise LeaseLost if another relay leads by now."""
+        if self.term is not None:
+            await self._retrying(partial(self._lease.renew, self.term.epoch))
+
     async def _renew(self, term: LeadershipTerm) -> None:
         while True:
             await self._retrying(partial(self._lease.renew, term.epoch))
@@ -243,6 +248,8 @@ class Relay:
                 if self._told(str(error)):
                     logger.warning("relay %s: %s; it is sent again", self._lease.name, error)
                 await asyncio.sleep(self._config.retry)
+            except LeaseLost:
+                raise
             except Superseded as error:
                 logger.warning("%s", error)
                 await self._clash(term)

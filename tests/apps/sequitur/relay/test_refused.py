@@ -20,7 +20,7 @@ from aiokafka.errors import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, text, update
 
 from sequitur.relay import kafka_link
 from sequitur.relay.kafka_link import KafkaLink
@@ -30,7 +30,7 @@ from sequitur.relay.link import Answer, MissingRange, SendResult, Superseded, Un
 from sequitur.relay.outstanding import Outstanding
 from sequitur.relay.reading import PAGE_BYTES
 from sequitur.relay.relay import Relay
-from stores.locks.lease import Lease
+from stores.locks.lease import LEASES, Lease, LeaseLost
 from stores.message import Message
 from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
@@ -137,6 +137,35 @@ async def test_one_refused_topic_holds_back_itself_alone(fake: FakeBroker, error
     assert [each.id for each in sent.refused] == [1, 3]
     assert list(sent.topics) == ["bad"]
     assert [topic for topic, *_ in fake.committed] == ["good", "good"]
+
+
+async def test_who_was_replaced_sends_nothing_more_when_it_opens_its_link_anew(
+    fake: FakeBroker,
+) -> None:
+    """By that it has shut out its successor, which may have sent the same and more."""
+    fake.errors["bad"] = InvalidTimestampError()
+    link = KafkaLink("one", {})
+    await link.open()
+
+    async def leads() -> None:
+        raise LeaseLost("another one leads")
+
+    link.leads = leads
+    with pytest.raises(LeaseLost):
+        await link.send(MIXED)
+    assert fake.committed == []
+
+
+async def test_a_relay_whose_lease_is_over_says_so(engine: Engine) -> None:
+    link, lease = Refusing(), Lease(engine, "relay", "one")
+    relay = Relay(engine, MessageLog(), link, lease)
+    async with running(relay):
+        await until(relay.leading.is_set)
+        await relay.still_leads()
+        with engine.begin() as connection:
+            connection.execute(update(LEASES).values(epoch=LEASES.c.epoch + 1, holder="two"))
+        with pytest.raises(LeaseLost):
+            await relay.still_leads()
 
 
 async def test_without_any_leader_it_is_kafka_that_is_away(fake: FakeBroker) -> None:
