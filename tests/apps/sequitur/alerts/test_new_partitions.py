@@ -76,7 +76,7 @@ class Watched(Watch):
         file = tmp_path / "alerts.toml"
         file.write_text(
             'name = "shop-alerts"\ntopics = ["shop.errors"]\n'
-            '[[pattern]]\nname = "refused"\nactions = ["note"]\nwithin = "10m"\nquiet = "0"\n'
+            '[[pattern]]\nname = "refused"\nactions = ["note"]\nwithin = "5m"\nquiet = "0"\n'
             '[action.note]\ncommand = ["true"]\neach = "10m"\n'
         )
         super().__init__(read_config(file), {})
@@ -132,7 +132,7 @@ HOURS, MINUTE = 3 * 3600 * 1000, 60_000
 @pytest.mark.parametrize(
     ("minutes", "done", "begins"),
     [
-        # Those within ten minutes, of pattern and action, before the first one that is not done.
+        # Those within ten minutes, of action and twice of pattern, before the first not done.
         ([0, 7, 8, 9, 10, 20], 7, 3),
         ([0, 7, 8, 9, 18, 19], 7, 5),
         # The first one that is not done is hidden, as one of a transaction that was given up.
