@@ -1,6 +1,6 @@
 """Streams suspended after a failure: held for a retry, parked, or with their view halted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from topology.engine.commit_unit import CommitUnit
@@ -40,17 +40,14 @@ def count_parked(
     """Count what waits in parked streams apart, and tell of each event that is parked now."""
     state, changed = task.state, result.changed
     counts, parked = state.counts, state.parked
+    buffered, done = _by_stream(result.buffered), _by_stream(result.released)
     for stream in [*held, *sorted(parked.keys() & changed.keys() - held.keys())]:
         progress, before = changed[stream], parked.pop(stream, 0)
         if isinstance(progress, Progress) and is_parked(progress):
             parked[stream] = progress.waiting
             # What came too early and was handled in this very step does not wait.
-            done = {e.sequence for e in result.released if e.stream == stream}
-            new = {
-                e.sequence: e
-                for e in result.buffered
-                if e.stream == stream and e.sequence not in done
-            }
+            handled = done.get(stream, {})
+            new = {at: e for at, e in buffered.get(stream, {}).items() if at not in handled}
             if not before:
                 rows = state.spilled(stream, progress.last + 1, LAST) if progress.spilled else ()
                 first = islice(rows, state.ordering.drain)
@@ -61,3 +58,11 @@ def count_parked(
         moved = parked.get(stream, 0) - before
         counts.parked += moved
         counts.waiting -= moved
+
+
+def _by_stream(events: Iterable[Event]) -> dict[str, dict[int, Event]]:
+    """Stream → sequence → event."""
+    found: dict[str, dict[int, Event]] = {}
+    for event in events:
+        found.setdefault(event.stream, {})[event.sequence] = event
+    return found

@@ -176,6 +176,7 @@ class ViewTask(ViewParts):
     ) -> Step:
         """Order a batch, go on with retries that are due, and give up gaps that are."""
         state = self.state
+        state.in_unit = False
         resume, state.unfinished_streams = state.unfinished_streams, []
         now = max(unit.now, horizon or 0)
         if state.clock < now < ALWAYS:

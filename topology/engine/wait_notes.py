@@ -18,6 +18,7 @@ from topology.engine.state.rows import (
     encode_progress,
     mark_of,
     progress_key,
+    split_buffer_key,
 )
 from topology.model.counts import decode_counts, encode_counts, position_of
 from topology.model.event import Damaged, Event, Message, Record
@@ -92,6 +93,7 @@ class InputWaits:
             bury(view, event, GONE, unit)
         row = table.get(COUNTS)
         counts, position = decode_counts(row), position_of(row)
+        found = {split_buffer_key(key)[0] for key in self.rows}
         for stream, gone in streams.items():
             progress, state = _progress(table, stream)
             assert progress is not None
@@ -99,10 +101,7 @@ class InputWaits:
                 counts.parked -= len(gone)
             else:
                 counts.waiting -= len(gone)
-            first, end = buffer_range(stream)
-            if not any(first <= key < end for key in self.rows) and not any(
-                key for key, _ in table.scan(first, end)
-            ):
+            if stream not in found and not any(True for _ in table.scan(*buffer_range(stream))):
                 progress.held, progress.retry = False, None
                 rows.append((progress_key(stream), encode_progress(progress.plain(), state)))
         counts.dead += len(self._wanted)

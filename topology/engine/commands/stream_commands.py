@@ -55,7 +55,11 @@ def skip(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
             f"{where} is at {last}: {sequence} is {(sequence - last) // add} sequences ahead; "
             f"contiguous(…, jump={ordering.jump // add}) lets a stream be so many ahead at most"
         )
-    lost = [event for event in task.state.waits(stream) if event.sequence <= sequence]
+    lost: list[Event] = []
+    for event in task.state.waits(stream):  # of a long backlog no more than is meant
+        if event.sequence > sequence:
+            break
+        lost.append(event)
     if command.only_missing and lost:
         # It has come since the command was given.
         sequence, lost = lost[0].sequence - add, []
@@ -182,18 +186,21 @@ def drop(task: ViewTask, command: Command, unit: CommitUnit) -> CommandResult:
     """Forget a stream: its progress, its state, and, forced, the events that wait."""
     stream, progress = _stream(task, command)
     where = _of(task, stream)
-    lost = list(task.state.waits(stream))
-    late = [task.state.revive(stream, n, row) for n, row in task.late_events.rows(stream)]
-    if (lost or late) and not command.force:
+    # Rows may be of a stream that was dropped in this very unit.
+    late_ones = task.late_events.streams.get(stream, set())
+    gone_too = (progress.waiting if isinstance(progress, Progress) else 0) + len(late_ones)
+    if gone_too and not command.force:
         raise CommandRefused(
-            f"{where} would lose {counted(len(lost) + len(late), 'waiting event')} to "
+            f"{where} would lose {counted(gone_too, 'waiting event')} to "
             f"{task.view.dead_topic}; force it if that is meant"
         )
     if command.dry_run:
-        gone_too = len(lost) + len(late)
         lost_too = counted(gone_too, "event")
         told = f"{where} would be forgotten, it is at {last_of(progress)}; {lost_too} lost"
         return CommandResult(True, told, {"dead": gone_too, "last": last_of(progress)})
+    lost = list(task.state.waits(stream))
+    rows_of_late = task.late_events.rows(stream) if late_ones else ()
+    late = [task.state.revive(stream, n, row) for n, row in rows_of_late if n in late_ones]
     for event in (*lost, *late):
         bury(task.view, event, f"{command.who} dropped its stream", unit)
     if task.view.work is not None:

@@ -83,6 +83,9 @@ class ViewState(Unloads):
         self.parked: dict[str, int] = {}
         self.epochs = False
         """Whether a stream that was looked at was ever made anew."""
+        self.in_unit = False
+        """Whether rows of what waits are in a unit that is not closed, and so not in the table yet:
+        what else is in the unit looks for them."""
         self.stale: list[Row] = []
         """Rows to delete or to correct, which the next unit does."""
         # Two generations: what is used moves to the recent one; the previous one is dropped
@@ -345,7 +348,7 @@ class ViewState(Unloads):
         that waits in memory only, and those to delete or to correct."""
         stale, waits = self.take_stale(), self.short is not None and self.short.noted
         if self.short is not None and waits:
-            self.short.end_now = True
+            self.short.end_now = self.in_unit = True
         if stale or waits:
             self.note(unit, stale)
 
@@ -393,6 +396,8 @@ class ViewState(Unloads):
     def unload(self, stream: str) -> bool:
         """Leave a stream's waiting events to their rows. Returns whether all have one; if not, the
         unit that is closed next writes them, and it is to be asked again."""
+        if self.in_unit:
+            return False
         progress = self.waiting.get(stream)
         if progress is not None and progress.ring:
             if self.short and self.short.end(progress.ring.slots.values()):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.topology.engine.rebuilding import Rebuilding, orders, rebuilding
 from tests.topology.handled import driver_of, order
 from tests.topology.partition import board
 from topology import (
@@ -523,3 +524,19 @@ def test_the_handler_board_is_not_called_by_a_refused_command() -> None:
     driver = driver_of(board)
     assert not driver.command("redrive", "board", "a").done
     assert driver.counts("board").received == 0
+
+
+def test_a_stream_that_is_dropped_twice_in_one_unit_loses_its_late_events_once() -> None:
+    """Their rows are still in the table then."""
+    partition = Rebuilding(rebuilding())
+    partition.now = 1
+    partition.feed(orders(("a", 1), ("a", 3)))
+    partition.now += 10_000
+    partition.feed([], horizon=partition.now)
+    partition.feed(orders(("a", 2)))
+    view, unit = partition.view(), CommitUnit("orders", 0, now=partition.now)
+    assert view.state.counts.late == 1
+    drop = Command("drop", "board", stream="a", force=True)
+    told = [execute(view, drop, unit) for _ in range(2)]
+    assert [each.facts["dead"] for each in told] == [1, 0]
+    assert (view.state.counts.late, view.state.counts.dead) == (0, 1)

@@ -44,6 +44,7 @@ from topology.engine.wait_notes import InputWaits
 from topology.model.counts import decode_counts
 from topology.model.partition_table import Row
 from topology.sequencer.memory_budget import Budget
+from topology.sequencer.progress import last_of
 
 
 class Short(Partition):
@@ -167,6 +168,21 @@ def test_whenever_it_dies_the_state_is_that_of_rows(
         with_rows, without = both
         assert without.state() == with_rows.state()
         assert without.by_key("shop.board") == with_rows.by_key("shop.board")
+
+
+def test_what_waits_is_there_for_each_command_of_a_unit() -> None:
+    """Its rows are in the unit, and not in the table yet, where another command would look."""
+    partition = Short(shop(handler=fails, error=park()), WaitLimits())
+    partition.send(*(("x", n) for n in (1, 2, 3, 4)), ("y", 1), ("y", 2), ("y", 4))
+    view, unit = partition.view(), CommitUnit("orders", 0, now=partition.now)
+    execute(view, Command("unpark", "board", stream="x"), unit)
+    assert not view.state.unload("y"), "as when another view of the partition needs memory"
+    assert execute(view, Command("skip", "board", stream="y", sequence=3), unit).done
+    partition.task.finish(unit)
+    partition.commit(unit)
+    partition.feed([])
+    assert last_of(view.state.progress("y")) == 4
+    assert view.state.unload("y")
 
 
 def test_what_comes_and_goes_in_time_has_no_row() -> None:
