@@ -10,6 +10,7 @@ from stores.outbox.capture import Outbox
 from stores.outbox.log import MessageLog
 from stores.outbox.message import START
 from stores.outbox.notifier import Notifier
+from stores.two_phase import coordinator as module
 from stores.two_phase.prepared import prepare
 from stores.two_phase.running_transaction import RunningTransaction
 from tests.stores.two_phase.parts import (
@@ -20,6 +21,26 @@ from tests.stores.two_phase.parts import (
 )
 
 pytestmark = pytest.mark.integration
+
+
+def test_it_is_looked_now_and_then_for_what_others_have_left(
+    shop: Engine, other: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who is in no transaction of several databases may be waiting for that."""
+    looked = threading.Event()
+    monkeypatch.setattr(module, "AGAIN", 0.01)
+    monkeypatch.setattr(module, "LOOK", 0.1)
+    coordinator = Coordinator(shop, {"other": other})
+    with coordinator.transaction() as (first, _):
+        insert(first, "a")
+    recover = coordinator._recover
+
+    def seen(age: float) -> Any:
+        looked.set()
+        return recover(age)
+
+    monkeypatch.setattr(coordinator, "_recover", seen)
+    assert looked.wait(60)
 
 
 def test_a_capture_into_another_database_wakes_its_reader(shop: Engine, other: Engine) -> None:

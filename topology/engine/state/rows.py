@@ -29,7 +29,7 @@ A stream that is merely in order costs one short row; nothing is kept of a proce
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -294,16 +294,6 @@ def mark_of(message: Any) -> int:
     for _, value in message.headers:
         found = crc32(value or b"", found)
     return found
-
-
-def marks_of(messages: Iterable[Any]) -> list[int]:
-    """The marks of records, in less time for each: most have no headers."""
-    return [
-        mark_of(message)
-        if message.headers
-        else crc32(message.value or b"", crc32(message.key or b""))
-        for message in messages
-    ]
 
 
 def encode_note(arrived: int, events: Sequence[tuple[int, int, int, str, int]]) -> bytes:

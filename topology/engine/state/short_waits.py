@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from topology.declaration.view import View
-from topology.engine.state.rows import buffer_key, encode_message, encode_note, marks_of, note_key
+from topology.engine.state.rows import buffer_key, encode_message, encode_note, mark_of, note_key
 from topology.model.event import Event, Message, Record
 from topology.model.partition_table import Row
 
@@ -208,20 +208,14 @@ def _notes(events: Sequence[Event], records: Sequence[Message]) -> Iterator[Row]
     """
     if not events:
         return
-    size = 70 + 4 * max([len(event.stream) for event in events])
+    size = 70 + 4 * max(len(event.stream) for event in events)
     most = max(1, NOTE_BYTES // size)
     for at in range(0, len(events), most):
-        part, there = events[at : at + most], records[at : at + most]
-        # A list of each field: that takes half the time of a tuple for each event.
-        fields = zip(
-            [record.offset for record in there],
-            [record.timestamp for record in there],
-            marks_of(there),
-            [event.stream for event in part],
-            [event.sequence for event in part],
-            strict=True,
-        )
-        yield note_key(there[0].offset), encode_note(part[0].arrived, list(fields))
+        part = [
+            (record.offset, record.timestamp, mark_of(record), event.stream, event.sequence)
+            for record, event in zip(records[at : at + most], events[at : at + most], strict=True)
+        ]
+        yield note_key(part[0][0]), encode_note(events[at].arrived, part)
 
 
 def may_wait_in_memory(view: View) -> bool:

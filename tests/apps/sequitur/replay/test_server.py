@@ -317,6 +317,15 @@ async def test_a_recovery_that_cannot_be_looked_after_holds_up_no_other(log: Rep
         await until(lambda: call("recovery", id=id), "done")
 
 
+async def test_a_recovery_begins_however_many_replays_run(
+    log: ReplayLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(log) as server:
+        monkeypatch.setattr("sequitur.replay.server.work.MOST", 0)
+        id = (await server.client.call("recover", {"topics": ["moves"], **WHO}))["id"]
+        await until(lambda: server.client.call("recovery", id=id), "done")
+
+
 async def test_a_fault_in_looking_after_recoveries_or_replays_ends_neither(
     log: ReplayLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
