@@ -1,6 +1,7 @@
 """What was decided can be asked for, as long as anybody may need it."""
 
 import time
+from math import inf
 from typing import Any
 
 import pytest
@@ -132,7 +133,7 @@ def test_decisions_that_are_not_needed_any_more_are_deleted(
     assert lines(coordinator) == 0
     both(coordinator)
     assert recover(coordinator.decisions, {"other": other}).forgotten == 0  # it is too young
-    assert recover(coordinator.decisions, {"other": other}, keep=-60).forgotten == 1
+    assert recover(coordinator.decisions, {"other": other}, keep=-inf).forgotten == 1
     assert lines(coordinator) == 0
 
 
@@ -141,8 +142,8 @@ def test_a_decision_is_kept_for_a_participant_that_is_not_known(
 ) -> None:
     leave_in_doubt(shop, other, "decided")
     decisions = DecisionLog(shop)
-    assert recover(decisions, {}, keep=-60).forgotten == 0
+    assert recover(decisions, {}, keep=-inf).forgotten == 0
     # Nor can it know that another name is of the same database.
-    assert recover(decisions, {"renamed": other}, keep=-60).forgotten == 0
+    assert recover(decisions, {"renamed": other}, keep=-inf).forgotten == 0
     assert rows(shop, other) == [1, 1]
-    assert recover(decisions, {"other": other}, keep=-60).forgotten == 1
+    assert recover(decisions, {"other": other}, keep=-inf).forgotten == 1

@@ -1,6 +1,7 @@
 """What is left in doubt is resolved one way in all databases, whoever does it, and once."""
 
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -56,7 +57,7 @@ def test_recovery_between_any_two_steps_changes_nothing(shop: Engine, other: Eng
     assert steps == [
         "begun", "joined", "worked", "prepared other", "decided", "committed other", "ended",
     ]  # fmt: skip
-    recover(recoverer.decisions, {"other": other}, keep=-60)
+    recover(recoverer.decisions, {"other": other}, keep=-inf)
     assert lines(recoverer) == 0
 
 
@@ -80,7 +81,7 @@ def test_the_next_one_resolves_what_a_killed_one_left(
     # The outcome can be asked for a day, though no participant needs it.
     assert coordinator.outcome(running.id) == ("committed" if committed else "aborted")
     assert lines(coordinator) == committed
-    assert recover(coordinator.decisions, {"other": other}, keep=-60).forgotten == committed
+    assert recover(coordinator.decisions, {"other": other}, keep=-inf).forgotten == committed
     assert lines(coordinator) == 0
     both(coordinator)
     assert rows(shop, other) == [committed + 1, committed + 1]
@@ -151,12 +152,12 @@ def test_a_part_that_may_not_be_ended_holds_up_no_other(shop: Engine, other: Eng
 
     not_his = leave_in_doubt(shop, other, "decided")
     leave_in_doubt(shop, clerk, "decided")
-    found = recover(decisions := DecisionLog(shop), {"other": clerk}, keep=-60)
+    found = recover(decisions := DecisionLog(shop), {"other": clerk}, keep=-inf)
     assert [one.transaction for one in found.open] == [not_his.id]
     assert found.unreachable == {}
     assert "permission denied" in next(each for each in found.report() if "cannot be" in each)
     assert rows(other) == [1]
-    recover(decisions, {"other": clerk}, keep=-60)
+    recover(decisions, {"other": clerk}, keep=-inf)
     assert [line.transaction for line in decisions.lines()] == [not_his.id]
     assert len(recover(decisions, {"other": other}).committed) == 1
     assert rows(other) == [2]
