@@ -1,6 +1,7 @@
 """Batches with records that a read store refuses, which are found by halves; the rest goes on."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from operator import itemgetter
 
 from stores.sinks.errors import DataRefused
@@ -34,7 +35,9 @@ def apply_with_refused(
             raise
     done = _apart(apply, sorted(records, key=itemgetter(0, 1, 2)), on_dead)
     if batch is not None:
-        apply([], batch, None, NOTHING)
+        # Without records it would be taken for one that somebody else has applied.
+        whole = batch if done.replayed == done.records else replace(batch, sparse=True)
+        apply([], whole, None, NOTHING)
     return done
 
 

@@ -110,19 +110,28 @@ class Position:
     dead: int = 0
 
 
-def check_batch(batch: Batch, last: int | None) -> None:
-    """Check that no batches are missing in front of one.
+def check_batch(batch: Batch, last: int | None, seen: int | None = None) -> None:
+    """Check that no batches are missing in front of one, and that nobody else goes on with them.
 
-    If some are, the checkpoint knows of batches that the store does not have: the store was
-    deleted, replaced or restored, or the machine lost power.
+    If some are missing, the checkpoint knows of batches that the store does not have: the store was
+    deleted, replaced or restored, or the machine lost power. Somebody else goes on where a process
+    was taken for dead that only stood still.
 
     Args:
         batch: the batch to apply.
         last: the number of the last one recorded, None for none.
+        seen: what `last` was behind the last batch that the same sink applied, None for none yet.
 
     Raises:
-        StoreError: batches are missing.
+        StoreError: batches are missing, or somebody else has gone on.
     """
+    if seen is not None and last is not None and last > max(seen, batch.number):
+        raise StoreError(
+            f"another process has gone on with the batches of this checkpoint: the store has them "
+            f"up to {last}, and this process is at {batch.number}. It is left to the other one, "
+            "since of two that write by one checkpoint each takes the other's numbers for gaps; "
+            "end one of them, and start this one again if it is to go on"
+        )
     if batch.number > 0 and not batch.sparse and (last is None or last < batch.number - 1):
         have = "none of its batches" if last is None else f"its batches up to {last} only"
         raise StoreError(
@@ -130,6 +139,22 @@ def check_batch(batch: Batch, last: int | None) -> None:
             f"store has {have}. Delete the checkpoint folder and start again: the output topics "
             "are read from the start, and what the store has is not applied twice"
         )
+
+
+def is_behind(batch: Batch, last: int | None, applied: Applied) -> bool:
+    """Say whether somebody else has applied a batch and gone on, so that it is not to be noted.
+
+    Whoever stood still while another one took over wakes up with such a batch. The other one would
+    be refused if the store counted from there again.
+
+    Args:
+        batch: the batch.
+        last: the number of the last one recorded, None for none.
+        applied: what became of its records.
+    """
+    if batch.sparse or last is None or batch.number > last:
+        return False
+    return applied.replayed == applied.records
 
 
 def check_at(expected: Iterable[Position], now: Mapping[tuple[str, int], Position]) -> None:

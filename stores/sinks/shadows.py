@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from stores.sinks.columns import NAME_BYTES
-from stores.sinks.errors import NotYet, StoreError
+from stores.sinks.errors import NoSuchTable, NotYet, StoreError
 from stores.sinks.limits import TABLE_BYTES
 from stores.sinks.records import Position
 
@@ -110,7 +110,7 @@ def check_live(shadow: str | None) -> None:
         raise StoreError(f"shadow tables {shadow!r} are no place to switch to; use the live sink")
 
 
-def no_such_table(name: str, shadow: str | None) -> StoreError:
+def no_such_table(name: str, shadow: str | None) -> NoSuchTable:
     """Return what `rows` and `count` raise.
 
     Args:
@@ -118,4 +118,4 @@ def no_such_table(name: str, shadow: str | None) -> StoreError:
         shadow: the shadow that the sink writes, None for the live tables.
     """
     where = "the read store" if shadow is None else f"shadow {shadow!r}"
-    return StoreError(f"table {name!r}: {where} has no such table")
+    return NoSuchTable(f"table {name!r}: {where} has no such table")

@@ -131,7 +131,7 @@ class Sink(Protocol):
             The columns of the key, then the others that are not null.
 
         Raises:
-            StoreError: there is no such table.
+            NoSuchTable: there is no such table.
         """
         ...
 
@@ -142,7 +142,7 @@ class Sink(Protocol):
             table: by the name that views give it.
 
         Raises:
-            StoreError: there is no such table.
+            NoSuchTable: there is no such table.
         """
         ...
 

@@ -8,7 +8,7 @@ from stores.sinks.columns import read as yielded
 from stores.sinks.dead_limit import keep_from
 from stores.sinks.decoding import Mark, Stream
 from stores.sinks.limits import StoreLimits
-from stores.sinks.records import check_at, check_batch
+from stores.sinks.records import check_at, check_batch, is_behind
 from stores.sinks.reduction import Reduction
 from stores.sinks.replacement import fold_replacement
 from stores.sinks.schema import Schema, TableState
@@ -36,6 +36,7 @@ __all__ = [
     "check_live",
     "checked_shadow",
     "fold_replacement",
+    "is_behind",
     "keep_from",
     "name_bytes",
     "no_such_table",

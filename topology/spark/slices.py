@@ -15,11 +15,13 @@ import pyarrow.fs as pafs
 from topology.view_rebuild import Rebuilt
 
 ROWS = 2_000
-"""Records of one batch in a file."""
+"""The most records of one batch in a file."""
+BYTES = 16 << 20
+"""Of their values, from which on a batch is full as well."""
 
 _SCHEMA = pa.schema(
     [
-        ("view", pa.dictionary(pa.int16(), pa.string())),
+        ("view", pa.string()),
         ("stream", pa.string()),
         ("value", pa.binary()),
         ("chain", pa.binary()),
@@ -85,11 +87,14 @@ class Slices:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             with pa.ipc.new_file(file, _SCHEMA, options=options) as writer:
                 batch: list[Rebuilt | Emitted] = []
+                size = 0
                 for row in rows:
                     batch.append(row)
-                    if len(batch) >= ROWS:
+                    size += len(row.value or b"")
+                    if len(batch) >= ROWS or size >= BYTES:
                         writer.write_batch(_batch(batch))
                         batch.clear()
+                        size = 0
                 noted = {"tally": json.dumps(tally())}
                 writer.write_batch(_batch(batch), custom_metadata=noted)
         self._fs.move(unfinished, path)

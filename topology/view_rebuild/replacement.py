@@ -8,6 +8,21 @@ import orjson
 from topology.view_rebuild.folding import Folding
 
 
+def are_changes(changes: Iterable[Any]) -> bool:
+    """Whether a record's changes are such that a read store may have applied them."""
+    return all(
+        isinstance(change, dict)
+        and isinstance(change.get("table"), str)
+        and isinstance(change.get("key"), dict)
+        and change["key"]
+        and (
+            change.get("op") == "delete"
+            or (change.get("op") == "upsert" and isinstance(change.get("values"), dict))
+        )
+        for change in changes
+    )
+
+
 class Replacement:
     """Rows that were written so far, what is rebuilt, and what was said since, made one record."""
 

@@ -28,7 +28,8 @@ from sequitur.cli.statuses import BAD_NEWS, CANNOT, DONE
 from sequitur.materialize.open_sink import OpenSink
 from sequitur.materialize.outputs import Deployed, named
 from sequitur.spark.spark_submit import stopped_in_order
-from stores.db.urls import without_password
+from stores.db.urls import said, without_password
+from stores.sinks import StoreError
 from stores.sinks.by_url import needs_spark
 
 log = logging.getLogger("materializer")
@@ -119,6 +120,7 @@ def _run(options: SimpleNamespace, kafka: Mapping[str, str]) -> int:
         )
         report = Report(options.broker, outputs.topics, options.status)
         stack.enter_context(MaterializerPages(report).in_thread(options.metrics))
+        problem: str | None = "it ended with an error, which is in its log"
         try:
             spark = spark_session("materializer", delta=needs_spark(options.store))
             take_signals(stop, log, "finishing the batch in hand")  # Spark has set its own
@@ -127,9 +129,19 @@ def _run(options: SimpleNamespace, kafka: Mapping[str, str]) -> int:
                 place, topics = without_password(options.store), ", ".join(outputs.topics)
                 log.info("reading %s from %s into %s", topics, options.broker, place)
                 materialize_on(spark, store, settings, stop, report, deployed)
+            problem = None
         except SPARK_ERRORS as error:
+            problem = said(told(error, kafka), options.store)
             log.error("%s", told(error, kafka))
             return CANNOT
+        except KeyboardInterrupt:
+            problem = None
+            raise
+        except StoreError as error:
+            problem = said(error, options.store)
+            raise
+        finally:
+            report.end(problem)
     left = report.left()
     log.log(logging.WARNING if left else logging.INFO, "stopped%s", f"; {left}" if left else "")
     return BAD_NEWS if left else DONE

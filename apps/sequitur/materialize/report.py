@@ -128,6 +128,13 @@ class Report:
             running = query.isActive and not last
             self._write(self.content(source, now - self.known_at, running=running))
 
+    def end(self, problem: str | None) -> None:
+        """Show that it has ended. problem: what it ended with, None where it was to end."""
+        self.problem = problem or self.problem
+        if self.status is not None:
+            age = time.monotonic() - self.known_at
+            self._write(self.content(self.source, age, running=False))
+
     def content(self, source: Mapping[str, Any], age: float, *, running: bool) -> dict[str, Any]:
         """The content of the status file; docs/materializing.md says what is in it."""
         done, behind = self.done, lag(source)

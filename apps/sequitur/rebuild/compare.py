@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stores.sinks import Sink, StoreError
+from stores.sinks import Sink
+from stores.sinks.errors import NoSuchTable
 from topology.model.counted import counted
 
 SHOWN = 5
@@ -84,10 +85,16 @@ def compare(live: Sink, shadow: Sink, table: str, key: Sequence[str]) -> Compare
 def _rows(sink: Sink, table: str) -> Iterator[Row]:
     try:
         yield from sink.rows(table)
-    except StoreError as error:
-        # A table that no row change has made yet has no rows.
-        if "no such table" not in str(error):
-            raise
+    except NoSuchTable:
+        return  # a table that no row change has made yet has no rows
+
+
+def count_of(sink: Sink, table: str) -> int:
+    """How many rows a table has, 0 where no row change has made it yet. Raises StoreError."""
+    try:
+        return sink.count(table)
+    except NoSuchTable:
+        return 0
 
 
 def _shown(key: Sequence[str], values: tuple[Any, ...] | None) -> str:

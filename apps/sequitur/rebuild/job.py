@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sequitur.rebuild.build import BY_STREAM, SOURCES, Build, Stopped, history_topics, kafka_of
-from sequitur.rebuild.compare import compare
+from sequitur.rebuild.compare import compare, count_of
 from sequitur.rebuild.job_report import report
 from sequitur.rebuild.limits import Limits
 from sequitur.rebuild.load import Refused
@@ -303,12 +303,9 @@ class Job:
                 same &= found.same
             declared = {table.name for table in view.tables}
             for name in sorted(set(plan.tables.get(view.name, ())) - declared):
-                with suppress(StoreError):
-                    one, other = live.count(name), shadow.count(name)
-                    log.info(
-                        "table %s: %s live, %s rebuilt", name, counted(one, "row"), f"{other:,}"
-                    )
-                    same &= one == other
+                one, other = count_of(live, name), count_of(shadow, name)
+                log.info("table %s: %s live, %s rebuilt", name, counted(one, "row"), f"{other:,}")
+                same &= one == other
         return same
 
     # -- what it works with

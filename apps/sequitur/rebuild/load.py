@@ -6,7 +6,9 @@ from stores.sinks import Applied, OutputRecord, Sink
 from topology.spark.slices import Emitted, Slices
 
 BATCH = 20_000
-"""Records of one transaction, of which each may hold many row changes."""
+"""The most records of one transaction, of which each may hold many row changes."""
+BYTES = 32 << 20
+"""Of their values, from which on a transaction is full as well."""
 SLICES = 100_000
 """The most slices of one source."""
 
@@ -55,7 +57,7 @@ class Loader:
     def _load(self, number: int, check: Callable[[], None]) -> None:
         batch: list[OutputRecord] = []
         sent: list[Emitted] = []
-        at = 0
+        at = size = 0
         for rows in self._slices.read(number):
             for row in rows:
                 if isinstance(row, Emitted):
@@ -63,11 +65,12 @@ class Loader:
                     continue
                 batch.append((self._outputs[row.view], self._first - number, at, row.value))
                 at += 1
+                size += len(row.value)
                 if row.chain:
                     self.chains[row.view, row.stream] = row.chain
-            if len(batch) >= BATCH:
+            if len(batch) >= BATCH or size >= BYTES:
                 self._apply(batch, check)
-                batch = []
+                batch, size = [], 0
         self._apply(batch, check)
         if self._send is not None and sent:
             self._send(sent)

@@ -17,12 +17,13 @@ from sequitur.rebuild.job_report import report
 from sequitur.rebuild.plan import Plan
 from sequitur.rebuild.switch import followed_from
 from stores.sinks import NotYet, OutputRecord, Position, Sink, StoreError
+from stores.sinks.decoding import decode
 from topology import View
 from topology.declaration.lanes import split_lane
 from topology.model.counted import counted
 from topology.spark import history
 from topology.spark.slices import SliceRecord
-from topology.view_rebuild.replacement import Replacement
+from topology.view_rebuild.replacement import Replacement, are_changes
 
 if TYPE_CHECKING:
     from sequitur.rebuild.job import Job
@@ -31,6 +32,9 @@ MOST = 100_000
 """Streams that are replaced together; for more, the whole view is rebuilt."""
 PATIENCE = 300.0
 """Seconds to try to replace them."""
+
+Said = tuple[tuple[str, str], dict[str, Any]]
+"""(output topic, stream), and a record's epoch, sequence and changes."""
 
 log = logging.getLogger("rebuild")
 
@@ -123,10 +127,19 @@ class Partial:
             chosen = build.spark.createDataFrame(streams, "stream string")
             rows = keyed.join(chosen, "stream", "left_semi").select("value")
             for (value,) in rows.toLocalIterator(prefetchPartitions=True):
-                body = orjson.loads(value)
-                found = self._streams.get((view.output, body["stream"]))
-                if found is not None:
-                    found.wrote(body["changes"])
+                said = self._said(view.output, value)
+                if said is not None:
+                    self._streams[said[0]].wrote(said[1]["changes"])
+
+    def _said(self, topic: str, value: bytes | None) -> Said | None:
+        """A record of an output topic, None if it is of no chosen stream, or never applied."""
+        found = decode(topic, value)
+        if not isinstance(found, tuple):
+            return None
+        (_, _, stream), (epoch, sequence), changes = found
+        if (topic, stream) not in self._streams or not are_changes(changes):
+            return None
+        return (topic, stream), {"epoch": epoch, "sequence": sequence, "changes": changes}
 
     # -- the live tables
 
@@ -139,7 +152,7 @@ class Partial:
         start = {(t, p): at for t, each in snapshot.outputs.items() for p, at in each.items()}
         until = time.monotonic() + PATIENCE
         with followed_from(self._job.app, start) as follower:
-            pending: list[OutputRecord] = []
+            pending: list[tuple[tuple[str, int, int], Said]] = []
             while True:
                 self._check()
                 live = {(p.topic, p.partition): p for p in self._live.progress()}
@@ -152,7 +165,10 @@ class Partial:
                             f"up to offset {left[0].next_offset}, where the live tables are, in "
                             f"{PATIENCE:.0f} s"
                         )
-                    pending += follower.take()
+                    for topic, partition, offset, value in follower.take():
+                        said = self._said(topic, value)
+                        if said is not None:
+                            pending.append(((topic, partition, offset), said))
                     continue
                 try:
                     self._apply(pending, [live.get(at) or Position(*at) for at in start])
@@ -161,15 +177,14 @@ class Partial:
                     if time.monotonic() > until:
                         raise
 
-    def _apply(self, pending: list[OutputRecord], positions: list[Position]) -> None:
+    def _apply(
+        self, pending: list[tuple[tuple[str, int, int], Said]], positions: list[Position]
+    ) -> None:
         ends = {(p.topic, p.partition): p.next_offset for p in positions}
         followed: dict[tuple[str, str], list[Any]] = {}
-        for topic, partition, offset, value in pending:
-            if offset < ends[topic, partition] and value is not None:
-                body = orjson.loads(value)
-                at = topic, body.get("stream")
-                if at in self._streams:
-                    followed.setdefault(at, []).append(body)
+        for (topic, partition, offset), (at, body) in pending:
+            if offset < ends[topic, partition]:
+                followed.setdefault(at, []).append(body)
         records = list(self._records(followed))
         done = self._live.replace_streams(records, positions)
         log.info(

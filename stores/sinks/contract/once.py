@@ -140,6 +140,34 @@ class OnceContract(CrashingStore):
                 sink.apply([order(3, 4)], Batch("query", 3))
             assert sink.apply([order(2, 3)], Batch("another", 0)).applied == 1
 
+    def test_one_that_wakes_up_behind_its_successor_holds_it_up_in_nothing(self) -> None:
+        with self.open() as sink:
+            for number in range(3):
+                sink.apply([order(number, number + 1)], Batch("query", number))
+        with self.open() as sink:
+            assert sink.apply([order(0, 1)], Batch("query", 0)).replayed == 1
+            sink.apply([], Batch("query", 1))
+            assert sink.last_batch("query") == 2
+            assert sink.apply([order(3, 4)], Batch("query", 3)).applied == 1
+
+    def test_one_of_two_that_go_on_with_a_checkpoint_is_told_of_the_other(self) -> None:
+        with self.open() as frozen, self.open() as live:
+            frozen.apply([order(0, 1)], Batch("query", 0))
+            for number in (1, 2):
+                live.apply([order(number, number + 1)], Batch("query", number))
+            with pytest.raises(StoreError, match="another process has gone on"):
+                frozen.apply([order(1, 2)], Batch("query", 1))
+            assert live.apply([order(3, 4)], Batch("query", 3)).applied == 1
+
+    def test_a_checkpoint_that_was_restored_counts_on_from_where_it_is(self) -> None:
+        with self.open() as sink:
+            for number in range(5):
+                sink.apply([order(number, number + 1)], Batch("query", number))
+            assert sink.apply([order(4, 5), order(5, 6)], Batch("query", 2)).applied == 1
+            assert sink.last_batch("query") == 2
+            with pytest.raises(StoreError, match="ahead of the read store"):
+                sink.apply([order(6, 7)], Batch("query", 4))
+
     def test_a_topic_that_was_made_again_is_refused_rather_than_passed(self) -> None:
         self.apply(*(order(at, at + 1) for at in range(5)), (TOPIC, 0, 5, b"dead"))
         with pytest.raises(StoreError, match="made again"):

@@ -5,6 +5,7 @@ import pytest
 from stores.sinks import Batch, OutputRecord, Position, StoreError
 from stores.sinks.contract.example_records import ORDERS, TOPIC, order, upsert, value
 from stores.sinks.contract.store import StoreUnderTest
+from stores.sinks.errors import NoSuchTable
 from topology.model.table import Table
 
 OTHER = "cafe.orders"
@@ -170,7 +171,7 @@ class ShadowTablesContract(StoreUnderTest):
         with self.open() as live:
             done = live.apply([(TOPIC, 0, 0, value("b", 1, upsert("orders__next", {"id": 9})))])
             assert done.applied + done.dead == 1
-            with pytest.raises(StoreError, match="no such table"):
+            with pytest.raises(NoSuchTable, match="no such table"):
                 live.count("orders")
             done = live.apply([(TOPIC, 0, 1, value("b", 2, upsert("notes__next", {"id": 1})))])
             assert done.applied == 1
@@ -211,7 +212,7 @@ class ShadowTablesContract(StoreUnderTest):
                 {"name": name, "flag": flag, "n": n, "x": n / 2} for name, flag, n in keys
             ]
             assert sink.count("t") == len(keys)
-            with pytest.raises(StoreError, match=r"'none'.*no such table"):
+            with pytest.raises(NoSuchTable, match=r"'none'.*no such table"):
                 list(sink.rows("none"))
 
     def _fill(self, name: str, *records: OutputRecord) -> None:

@@ -17,7 +17,15 @@ from stores.sinks.delta.journal import JournalEntry
 from stores.sinks.delta.numbered_files import VersionConflict
 from stores.sinks.delta.store import PROGRESS, DeltaStore
 from stores.sinks.errors import DataRefused
-from stores.sinks.records import Batch, DeadRecord, OnDead, OutputRecord, Position
+from stores.sinks.records import (
+    Applied,
+    Batch,
+    DeadRecord,
+    OnDead,
+    OutputRecord,
+    Position,
+    is_behind,
+)
 from stores.sinks.reduction import FEW, MANY, Reduction
 from stores.sinks.removed_offsets import has
 from stores.sinks.replacement import fold_replacement
@@ -43,22 +51,22 @@ class BatchPlan(NamedTuple):
     """What a batch is going to write, besides the journal.
 
     tables: that have row changes. dead: whether records are dead. moved: how far streams are then,
-    or None where this is not known here. positions: after the batch. records: how many it has.
+    or None where this is not known here. positions: after the batch. applied: what becomes of its
+    records.
     """
 
     tables: Sequence[str]
     dead: bool
     moved: Mapping[Stream, Mark] | None
     positions: Mapping[tuple[str, int], Position]
-    records: int
+    applied: Applied
 
     @classmethod
     def of(cls, reduction: Reduction, dead: Sequence[DeadRecord] = ()) -> Self:
         """That of a batch which was folded here."""
         tables = [name for name, rows in reduction.rows.items() if rows.values]
-        records = reduction.applied.records
         moved = {stream: reduction.marks[stream] for stream in reduction.moved}
-        return cls(tables, bool(dead), moved, reduction.positions, records)
+        return cls(tables, bool(dead), moved, reduction.positions, reduction.applied)
 
 
 class DeltaBatches(DeltaStore):
@@ -163,9 +171,9 @@ class DeltaBatches(DeltaStore):
                 elif table is DEAD:
                     self._dead_rows.prepare()
         batches = {}
-        if batch is not None:
+        if batch is not None and not is_behind(batch, self._last_batch(batch.query), plan.applied):
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            batches[batch.query] = (batch.number, at, plan.records)
+            batches[batch.query] = (batch.number, at, plan.applied.records)
         after = before if replacing else before.moved(plan.positions, batches)
         after = replace(after, marks={} if saved else marks)
         entry = JournalEntry(version, steps, before, after, replacing=replacing)
@@ -257,7 +265,7 @@ class DeltaBatches(DeltaStore):
     def _save_marks(self) -> None:
         """Let `_progress` have what only the journal has. Raises VersionConflict."""
         if self._state.marks:
-            entry = self._begin(BatchPlan((), False, None, {}, 0), None)
+            entry = self._begin(BatchPlan((), False, None, {}, Applied()), None)
             self._save_progress(entry, {})
             self._notes.check_last(entry)
             self._marks |= self._state.marks

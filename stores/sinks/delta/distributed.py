@@ -30,7 +30,7 @@ from stores.sinks.delta.journal import JournalEntry
 from stores.sinks.delta.rows import UPSERT, MergePlan
 from stores.sinks.delta.store import PROGRESS
 from stores.sinks.distributed import NotDistributed, TasksFailed
-from stores.sinks.records import Applied, Batch, OnDead, Position, check_batch
+from stores.sinks.records import Applied, Batch, OnDead, Position
 from stores.sinks.schema import TableState
 
 COME_AGAIN = 10_000
@@ -92,11 +92,12 @@ class DistributedBatches(DeltaBatches):
         self, frame: DataFrame, batch: Batch | None, on_dead: OnDead | None
     ) -> Applied:
         with self._looked():
-            if batch is not None:
-                check_batch(batch, self._last_batch(batch.query))
+            self._expect(batch)
             self._save_marks()  # since tasks go by what the table says
             with self._folded(frame) as (staged, parts):
-                return self._write_parts(staged, parts, batch, on_dead)
+                applied = self._write_parts(staged, parts, batch, on_dead)
+            self._saw(batch)
+            return applied
 
     @contextmanager
     def _folded(self, frame: DataFrame) -> Iterator[tuple[Staged, list[DeltaPart]]]:
@@ -146,7 +147,7 @@ class DistributedBatches(DeltaBatches):
         dead = self._to_bury((each for part in parts for each in part.dead), on_dead)
         moved = any(part.moved for part in parts)
         streams = None if moved else dict[Stream, Mark]()
-        plan = BatchPlan(list(plans), bool(dead), streams, positions, applied.records)
+        plan = BatchPlan(list(plans), bool(dead), streams, positions, applied)
         entry = self._begin(plan, batch)
         for name in names:
             self._write_staged(entry, schema[name], staged, plans[name])

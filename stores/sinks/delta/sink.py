@@ -32,7 +32,6 @@ from stores.sinks.records import (
     OutputRecord,
     Position,
     check_at,
-    check_batch,
 )
 from stores.sinks.reduction import Reduction
 from stores.sinks.replacement import fold_replacement
@@ -104,8 +103,7 @@ class DeltaSink(DistributedBatches):
         refused: Refusals,
     ) -> Applied:
         with self._looked():
-            if batch is not None:
-                check_batch(batch, self._last_batch(batch.query))
+            self._expect(batch)
             state = self._state
             self._look_ahead()
             positions = {at: replace(position) for at, position in state.positions.items()}
@@ -115,6 +113,7 @@ class DeltaSink(DistributedBatches):
             self._make_tables(reduction.schema)
             entry = self._begin(BatchPlan.of(reduction, dead), batch)
             self._write(entry, reduction, dead)
+            self._saw(batch)
         return reduction.applied
 
     def replace_streams(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:

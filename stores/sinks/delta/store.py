@@ -22,6 +22,7 @@ from stores.sinks.delta.refused import refusal
 from stores.sinks.delta.tables import DeltaTables
 from stores.sinks.errors import DataRefused, NotYet, StoreError
 from stores.sinks.limits import DELTA_LIMITS
+from stores.sinks.records import Batch, check_batch
 from stores.sinks.removed_offsets import Span
 from stores.sinks.schema import Schema, TableState
 from stores.sinks.shadows import checked_shadow, name_bytes, no_such_table, shadow_name
@@ -59,6 +60,7 @@ class DeltaStore:
         self.keep_dead = keep_from()
         self._entry = JournalEntry()
         self._state = StoreState()
+        self._seen: dict[str, int | None] = {}
         self._stale = False
         self._own: set[str] = set()
         self._schema: dict[str, TableState] = {}
@@ -175,6 +177,16 @@ class DeltaStore:
     def _last_batch(self, query: str) -> int | None:
         found = self._state.batches.get(query)
         return None if found is None else found[0]
+
+    def _expect(self, batch: Batch | None) -> None:
+        """See `check_batch`."""
+        if batch is not None:
+            check_batch(batch, self._last_batch(batch.query), self._seen.get(batch.query))
+
+    def _saw(self, batch: Batch | None) -> None:
+        """Remember which batch is the last one now."""
+        if batch is not None:
+            self._seen[batch.query] = self._last_batch(batch.query)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

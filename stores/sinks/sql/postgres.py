@@ -82,7 +82,7 @@ class PostgresSink(SqlSink):
         dead = [each for part in parts for each in part.dead]
         with PostgresTransaction.begin(self.database, self.shadow) as transaction:
             if batch is not None:
-                transaction.expect(batch)
+                transaction.expect(batch, self._seen.get(batch.query))
             transaction.schema()
             if self._postgres.columns != columns:
                 raise NotDistributed("tables are not as they were when it was folded")
@@ -92,7 +92,8 @@ class PostgresSink(SqlSink):
                 transaction.save_positions(part.positions)
                 applied.add(part.applied)
             transaction.save_dead(dead, self.keep_dead)
-            transaction.save_batch(batch, applied.records)
+            transaction.save_batch(batch, applied)
             if dead and on_dead is not None:
                 on_dead(dead)
+        self._saw(batch, transaction)
         return applied

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import count
 from typing import Any
+from uuid import UUID
 
 import orjson
 import psycopg
@@ -330,7 +331,8 @@ class PostgresDatabase:
                 copy.write_row(row)
 
     def order_by(self, column: str, kind: Kind) -> str:
-        return quoted(column) + (' COLLATE "C"' if kind is str else "")
+        # Also what has no collation, a UUID say, is ordered as its text.
+        return quoted(column) + ('::text COLLATE "C"' if kind is str else "")
 
     @contextmanager
     def stream_rows(self, sql: str) -> Iterator[Iterable[tuple[Any, ...]]]:
@@ -354,16 +356,29 @@ class PostgresDatabase:
     def decoded(self, value: Any, kind: Kind) -> Any:
         if kind is datetime:
             return value.astimezone(UTC)
+        if isinstance(value, UUID) or (kind is str and not isinstance(value, str)):
+            return str(value)
         if kind is not Number or not isinstance(value, Decimal):
             return value
         whole = value.as_tuple().exponent == 0 and INT_MIN <= value <= INT_MAX
         return int(value) if whole else float(value)
 
     def swap(self, table: str, kept: str | None, new: str) -> None:
+        # What has no predecessor belongs to whom the store's own tables do.
+        self._own_as("_progress" if kept is None else table, new)
         if kept is not None:
             self._grant_as(table, new)
             self.run(f"ALTER TABLE {quoted(table)} RENAME TO {quoted(kept)}")
         self.run(f"ALTER TABLE {quoted(new)} RENAME TO {quoted(table)}")
+
+    def _own_as(self, table: str, new: str) -> None:
+        """Let a table belong to the owner of another one, or let that one read and write it."""
+        right = "SET" if self._connection.info.server_version >= 160_000 else "MEMBER"
+        for owner, may in self._catalog(_OWNER, [right, table, new]):
+            if may:
+                self.run(f"ALTER TABLE {quoted(new)} OWNER TO {owner}")
+            else:
+                self.run(f"GRANT ALL ON TABLE {quoted(new)} TO {owner}")
 
     def _grant_as(self, table: str, new: str) -> None:
         """Whoever may do something with a table may do it with another one, as far as it has the
@@ -409,6 +424,15 @@ SELECT acl.privilege_type, quote_ident(r.rolname), acl.is_grantable, a.attname::
 FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND NOT a.attisdropped,
      aclexplode(a.attacl) AS acl LEFT JOIN pg_roles AS r ON r.oid = acl.grantee
 WHERE c.relnamespace = ({_HERE}) AND c.relname = ? AND acl.grantee <> c.relowner
+"""
+_OWNER = f"""
+SELECT quote_ident(r.rolname), current_setting('is_superuser') = 'on' OR (
+    pg_has_role(c.relowner, 'USAGE') AND pg_has_role(c.relowner, ?)
+    AND has_schema_privilege(c.relowner, c.relnamespace, 'CREATE')
+)
+FROM pg_class AS c JOIN pg_roles AS r ON r.oid = c.relowner
+JOIN pg_class AS n ON n.relnamespace = c.relnamespace AND n.relowner <> c.relowner
+WHERE c.relnamespace = ({_HERE}) AND c.relname = ? AND n.relname = ?
 """
 _COLUMN_NAMES = f"""
 SELECT a.attname::text

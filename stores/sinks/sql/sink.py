@@ -42,6 +42,7 @@ class SqlSink:
         self, database: Database, tables: Iterable[DeclaredTable] = (), shadow: str | None = None
     ) -> None:
         self.database = database
+        self._seen: dict[str, int | None] = {}
         try:
             self.shadow = checked_shadow(shadow)
             self.keep_dead = keep_from()
@@ -75,7 +76,7 @@ class SqlSink:
     ) -> Applied:
         with self._begin() as transaction:
             if batch is not None:
-                transaction.expect(batch)
+                transaction.expect(batch, self._seen.get(batch.query))
             progress = transaction.progress
             reduction = Reduction(transaction.schema(), progress, progress.positions(), refused)
             reduction.fold(records)
@@ -84,10 +85,16 @@ class SqlSink:
             transaction.save_streams(reduction)
             transaction.save_positions(reduction.positions.values())
             transaction.save_dead(reduction.dead, self.keep_dead)
-            transaction.save_batch(batch, reduction.applied.records)
+            transaction.save_batch(batch, reduction.applied)
             if reduction.dead and on_dead is not None:
                 on_dead(reduction.dead)
+        self._saw(batch, transaction)
         return reduction.applied
+
+    def _saw(self, batch: Batch | None, transaction: SqlTransaction) -> None:
+        """Remember which batch was the last one when a transaction had been committed."""
+        if batch is not None:
+            self._seen[batch.query] = transaction.last
 
     def replace_streams(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
         """See `Sink.replace_streams`."""

@@ -7,7 +7,14 @@ from typing import Any, Self
 
 from stores.sinks.columns import Kind, sql_type
 from stores.sinks.dead_limit import DeadLimit
-from stores.sinks.records import Batch, DeadRecord, Position, check_batch
+from stores.sinks.records import (
+    Applied,
+    Batch,
+    DeadRecord,
+    Position,
+    check_batch,
+    is_behind,
+)
 from stores.sinks.reduction import Reduction
 from stores.sinks.row_changes import TableChanges
 from stores.sinks.schema import Schema, TableState
@@ -23,13 +30,15 @@ from stores.sinks.sql.progress import SqlProgress
 class SqlTransaction:
     """What is read and written in one transaction; made by `begin`.
 
-    schema: the tables as the transaction finds them. progress: how far they are.
+    schema: the tables as the transaction finds them. progress: how far they are. last: the number
+    of the last batch of the query that is applied.
     """
 
     def __init__(self, database: Database, shadow: str | None) -> None:
         self.progress = SqlProgress(database, shadow)
         self.dead = SqlDeadRecords(database, shadow)
         self._database, self._shadow = database, shadow
+        self.last: int | None = None
 
     @classmethod
     @contextmanager
@@ -56,9 +65,10 @@ class SqlTransaction:
         """The tables, by the names that views give them."""
         return read_schema(self._database, self._shadow)
 
-    def expect(self, batch: Batch) -> None:
-        """Raise StoreError if batches are missing before this one."""
-        check_batch(batch, self.progress.last_batch(batch.query))
+    def expect(self, batch: Batch, seen: int | None) -> None:
+        """See `check_batch`."""
+        self.last = self.progress.last_batch(batch.query)
+        check_batch(batch, self.last, seen)
 
     # The steps of a batch, in order.
 
@@ -120,10 +130,11 @@ class SqlTransaction:
         """Keep the records that could not be applied."""
         self.dead.save(dead, limit)
 
-    def save_batch(self, batch: Batch | None, records: int) -> None:
-        """Note which batch it was, if it has a number."""
-        if batch is not None:
-            self.progress.save_batch(batch, records)
+    def save_batch(self, batch: Batch | None, applied: Applied) -> None:
+        """Note which batch it was, if it has a number, and nobody else went on from it."""
+        if batch is not None and not is_behind(batch, self.last, applied):
+            self.progress.save_batch(batch, applied.records)
+            self.last = batch.number
 
     def _encoded(self, kinds: Iterable[Kind], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Rows as the database's driver takes them."""

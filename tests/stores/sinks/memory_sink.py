@@ -37,6 +37,7 @@ from stores.sinks.toolbox import (
     check_live,
     checked_shadow,
     fold_replacement,
+    is_behind,
     keep_from,
     name_bytes,
     no_such_table,
@@ -130,6 +131,7 @@ class MemorySink:
     ) -> None:
         self.store, self.shadow = store, checked_shadow(shadow)
         self.keep_dead = keep_from()
+        self._seen: dict[str, int] = {}
         store.sets.setdefault(shadow, TableSet())
         schema = self._schema(self._set)
         for table in tables:
@@ -157,18 +159,23 @@ class MemorySink:
         on_dead: OnDead | None = None,
     ) -> Applied:
         def change(here: TableSet) -> Applied:
+            last = None if batch is None else here.batches.get(batch.query)
             if batch is not None:
-                check_batch(batch, here.batches.get(batch.query))
-                here.batches[batch.query] = batch.number
+                check_batch(batch, last, self._seen.get(batch.query))
             reduction = Reduction(self._schema(here), here, here.positions)
             reduction.fold(records)
+            if batch is not None and not is_behind(batch, last, reduction.applied):
+                here.batches[batch.query] = batch.number
             here.write(reduction)
             here.bury(reduction, self.keep_dead)
             if reduction.dead and on_dead is not None:
                 on_dead(reduction.dead)
             return reduction.applied
 
-        return self._changed(change)
+        applied = self._changed(change)
+        if batch is not None:
+            self._seen[batch.query] = self._set.batches[batch.query]
+        return applied
 
     def replace_streams(self, records: Iterable[OutputRecord], at: Iterable[Position]) -> Applied:
         def change(here: TableSet) -> Applied:

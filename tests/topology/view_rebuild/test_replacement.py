@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.topology.view_rebuild.rows import ReadStore
-from topology.view_rebuild.replacement import Replacement
+from topology.view_rebuild.replacement import Replacement, are_changes
 
 
 def upsert(row: int, **values: Any) -> dict[str, Any]:
@@ -30,3 +30,12 @@ def test_it_comes_to_what_is_rebuilt_and_what_was_said_since() -> None:
         b'{"row":4}': {"x": 4},
     }
     assert store.last == {("v", "s"): 1}  # of epoch 1
+
+
+def test_changes_of_a_record_that_no_store_applied_are_told() -> None:
+    assert are_changes([upsert(1, x=1), {"op": "delete", "table": "t", "key": {"row": 1}}])
+    bad: list[dict[str, Any]] = [{"table": 1}, {"key": 1}, {"key": {}}, {"values": 1}, {"op": "x"}]
+    for each in bad:
+        assert not are_changes([upsert(1), upsert(1) | each])
+    others: list[Any] = [1, {}, None]
+    assert not any(are_changes([other]) for other in others)

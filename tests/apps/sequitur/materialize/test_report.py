@@ -148,6 +148,21 @@ def test_the_status_file_says_how_far_it_is(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["status.json"]
 
 
+def test_the_status_file_says_that_it_has_ended_and_why(tmp_path: Path) -> None:
+    file = tmp_path / "status.json"
+    report = _report(["a", "b", "c"], file)
+    report.status_at -= 2
+    report.look(_query(SOURCE))
+    assert json.loads(file.read_text())["running"]
+    report.tell_problem("a new version cannot be read")
+    report.end(None)
+    ended = json.loads(file.read_text())
+    assert (ended["running"], ended["lag"]) == (False, 5)
+    assert ended["problem"] == "a new version cannot be read"
+    report.end("the store is gone")
+    assert json.loads(file.read_text())["problem"] == "the store is gone"
+
+
 def test_the_status_file_is_written_before_anything_is_read(tmp_path: Path) -> None:
     file = tmp_path / "status.json"
     report = Report("broker", ["a"], file)

@@ -1,12 +1,15 @@
 """Comparing a shadow with the live tables."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
-from sequitur.rebuild.compare import Compared, compare
-from stores.sinks import Sink, open_sink
+from sequitur.rebuild.compare import Compared, compare, count_of
+from stores.sinks import Sink, StoreError, open_sink
 from topology import Table
 
 TABLE = Table("t", key={"a": int, "b": str}, columns={"x": float})
@@ -62,3 +65,15 @@ def test_another_key_is_told(tmp_path: Path) -> None:
         found = compare(one, other, "t", list(TABLE.key))
     assert (found.only_live, found.only_shadow) == (1, 1)
     assert "another key" in str(found)
+
+
+def test_a_table_that_is_not_there_has_no_rows_and_another_error_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "read.db"
+    with open_sink(f"sqlite:///{path}", [TABLE]) as sink:
+        fill(sink, (1, "a", 1.0))
+        assert (count_of(sink, "t"), count_of(sink, "another")) == (1, 0)
+        assert list(sink.rows("t"))
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("DROP TABLE _shadows")
+        with pytest.raises(StoreError, match="no such table: _shadows"):
+            count_of(sink, "t")

@@ -5,9 +5,11 @@ from pathlib import Path
 import orjson
 import pytest
 
+from sequitur.rebuild import load
 from sequitur.rebuild.load import Loader, Refused
 from stores.sinks import Position, open_sink
 from topology import Table
+from topology.spark import slices as slices_of
 from topology.spark.slices import Emitted, Slices
 from topology.view_rebuild import Rebuilt
 
@@ -48,6 +50,22 @@ def test_slices_are_loaded_as_they_come_and_once(tmp_path: Path) -> None:
         other.load(nothing)
         assert (other.applied.applied, other.applied.replayed) == (1, 0)
         assert shadow.count("rows") == 4
+
+
+def test_large_records_are_loaded_in_several_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = rebuilt("a", 1, 1)
+    monkeypatch.setattr(load, "BYTES", 2 * len(row.value))
+    monkeypatch.setattr(slices_of, "BYTES", 1)
+    slices = Slices(str(tmp_path / "slices"))
+    slices.write(0, [rebuilt("a", n, n) for n in range(1, 6)], dict)
+    checks: list[int] = []
+    with open_sink(f"sqlite:///{tmp_path / 'read.db'}", [TABLE], shadow="new") as shadow:
+        loader = Loader(shadow, slices, 0, {"v": "shop.v"})
+        loader.load(lambda: checks.append(loader.applied.applied))
+    assert checks == [0, 2, 4]
+    assert loader.applied.applied == 5
 
 
 @pytest.mark.integration

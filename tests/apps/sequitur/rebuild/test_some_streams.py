@@ -26,6 +26,7 @@ from topology.faust.worker.snapshot import Snapshot
 from topology.spark import rebuild as spark_rebuild
 from topology.spark.slices import Slices
 from topology.view_rebuild import HistoryPart, Rebuild, Tally
+from topology.view_rebuild.replacement import Replacement
 
 ROWS: list[dict[str, Any]] = [
     {"op": "upsert", "table": "board", "key": {"id": stream}, "values": {"old": True}}
@@ -209,3 +210,41 @@ def test_outputs_that_do_not_come_are_not_waited_for_for_ever(
     monkeypatch.setattr(some_streams, "PATIENCE", 0.0)
     with pytest.raises(NotYet, match="partition 0 was not read up to offset 2"):
         put_in(job, FakeFollower(), monkeypatch)
+
+
+def test_of_what_is_followed_only_the_chosen_streams_is_kept(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Following(FakeFollower):
+        at = 1
+
+        def positions(self) -> dict[tuple[str, int], int]:
+            return {("shop.board", 0): self.at}
+
+        def take(self) -> list[Any]:
+            self.at = 6
+            return [("shop.board", 0, n, value) for n, value in enumerate(said, 1)]
+
+    change = {"op": "upsert", "table": "board", "key": {"id": "a"}, "values": {"since": 1}}
+    record = {"view": "board", "stream": "a", "sequence": 3, "changes": [change]}
+    other = {**record, "stream": "not chosen"}
+    said = [None, b"no JSON", b"[1]", *map(orjson.dumps, (other, record))]
+    kept: list[Any] = []
+
+    def replaced(self: Partial, pending: list[Any], positions: list[Any]) -> None:
+        kept.extend(pending)
+        apply(self, pending, positions)
+
+    apply = Partial._apply
+    monkeypatch.setattr(Partial, "_apply", replaced)
+    monkeypatch.setattr(switch, "Follower", lambda *_: Following())
+    plan = Plan(job.request, Snapshot(1, {"shop.board": {0: 0}}, {}, {}, {}))
+    with open_sink(job.store) as live:
+        live.apply(("shop.board", 0, at, value) for at, value in enumerate([*OUTPUTS, *said[:-2]]))
+        live.apply([("shop.board", 0, 5, said[-1])])
+        partial = Partial(job, plan, live, lambda: None)
+        partial._streams["shop.board", "a"] = Replacement("board", "a")
+        partial._streams["shop.board", "a"].wrote(ROWS[:1])
+        partial._replace()
+        assert {"id": "a", "since": 1} in list(live.rows("board"))
+    assert len(kept) == 1

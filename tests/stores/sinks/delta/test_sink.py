@@ -39,6 +39,12 @@ class TestDeltaSink(DeltaStore, CrashingStore):
         OnceContract.test_a_batch_that_was_cut_off_may_come_again_in_other_batches
     )
     test_an_empty_batch_is_recorded = OnceContract.test_an_empty_batch_is_recorded
+    test_one_that_wakes_up_behind_its_successor = (
+        OnceContract.test_one_that_wakes_up_behind_its_successor_holds_it_up_in_nothing
+    )
+    test_one_of_two_that_go_on_with_a_checkpoint = (
+        OnceContract.test_one_of_two_that_go_on_with_a_checkpoint_is_told_of_the_other
+    )
     test_a_higher_epoch_is_applied = (
         EpochsContract.test_a_higher_epoch_is_applied_whatever_its_sequence
     )
