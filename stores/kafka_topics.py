@@ -20,6 +20,7 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.metadata import MetadataRequest
 
+import stores.kafka_offsets  # a coordinator that cannot tell them is no group without any
 import stores.kafka_transactions  # noqa: F401  # one that failed says why
 from topology.model.ending import wait_for_stop
 

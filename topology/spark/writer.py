@@ -22,6 +22,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.structs import OffsetAndMetadata
 
+from stores.kafka_offsets import group_offsets
 from topology.declaration.topology import Topology
 from topology.spark.clock import Ends
 from topology.spark.codec import OutgoingRecord
@@ -114,7 +115,7 @@ class OutputWriter:
 
     async def _written(self, query: str) -> tuple[int, int]:
         """The query's last batch that is written, `NONE` if none is."""
-        found = await self._admin.list_consumer_group_offsets(self.group)
+        found = await group_offsets(self._admin, self.group, stable=True)
         batches = [NONE]
         for committed in found.values():
             try:

@@ -20,6 +20,7 @@ from aiokafka.structs import OffsetAndMetadata
 import stores.kafka_records  # noqa: F401  # header names that are not UTF-8
 from sequitur.alerts.actions import Actions
 from sequitur.alerts.config import AlertsConfig
+from stores.kafka_offsets import group_offsets
 from stores.kafka_topics import partitions_there
 from stores.topic_id import topic_id
 from topology.diagnostics.alerts import Alerts, fields_of
@@ -169,11 +170,9 @@ class Watch:
         admin = AIOKafkaAdminClient(**self._kafka)
         await admin.start()
         try:
-            found: dict[TopicPartition, OffsetAndMetadata]
-            found = await admin.list_consumer_group_offsets(self._config.name)
+            return await group_offsets(admin, self._config.name)
         finally:
             await wait_for_stop(admin.close())
-        return found
 
     async def _begin(self, consumer: Any, places: dict[TopicPartition, str]) -> None:
         """Seek to where it was, or to what decides about the next record where it was not."""

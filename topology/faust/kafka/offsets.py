@@ -9,6 +9,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 from mode import get_logger
 
+from stores.kafka_offsets import group_offsets
 from topology.engine.intake import IntakeCounts, decode_intake
 from topology.faust.kafka.clients import admin_client
 
@@ -37,17 +38,13 @@ class Offsets:
         self._done: dict[TopicPartition, OffsetAndMetadata] = {}
 
     async def committed(
-        self, partitions: Iterable[TopicPartition]
+        self, partitions: Iterable[TopicPartition], *, stable: bool = False
     ) -> Mapping[TopicPartition, Committed]:
-        """The offsets of those partitions that have one."""
+        """The offsets of those partitions that have one. stable: see `group_offsets`."""
         async with admin_client(self._app) as admin:
-            found = await admin.list_consumer_group_offsets(
-                self._group, partitions=list(partitions)
-            )
+            found = await group_offsets(admin, self._group, list(partitions), stable=stable)
         return {
-            tp: Committed(meta.offset, decode_intake(meta.metadata))
-            for tp, meta in found.items()
-            if meta.offset >= 0
+            tp: Committed(meta.offset, decode_intake(meta.metadata)) for tp, meta in found.items()
         }
 
     async def done(self, partition: TopicPartition, offset: int, taken: str) -> None:

@@ -27,7 +27,7 @@ class CommittedStart(NamedTuple):
 
 async def committed_start(context: WorkerContext, partition: TopicPartition) -> CommittedStart:
     """Look where a partition starts. Raises KafkaError."""
-    found = (await context.offsets.committed([partition])).get(partition)
+    found = (await context.offsets.committed([partition], stable=True)).get(partition)
     first = await context.shared_reader.first(partition)
     if found is None:
         return CommittedStart(first, first, 0, IntakeCounts())

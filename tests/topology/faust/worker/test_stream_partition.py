@@ -75,7 +75,7 @@ def partition(told: list[str], row: Positions, written: Positions | None = None)
             tables["v"].write([(POSITIONS, encode_positions(written))])
         return {view.name: tables[view.name] for view in views}
 
-    async def committed(partitions: Any) -> dict[TopicPartition, Committed]:
+    async def committed(partitions: Any, *, stable: bool) -> dict[TopicPartition, Committed]:
         return {PLACE: Committed(5, IntakeCounts())}
 
     async def first(partition: TopicPartition) -> int:
