@@ -10,6 +10,9 @@ A producer without transactions numbers its batches too, so that the broker take
 it refuses one, all that follow would be out of order to it, for ever: the producer goes on under
 another id, by which they are counted anew.
 
+A record that breaks a rule of its topic, such as one without a key where logs are compacted, has a
+code that aiokafka does not know: it is an InvalidRecordError from here on.
+
 And what ended it is not in the log twice: futures of aiokafka's own, which nobody looks at, and
 batches that were in flight are no tracebacks there.
 """
@@ -20,7 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import ProducerFenced, UnknownError, kafka_errors
 from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
 from aiokafka.producer.sender import Sender
 from aiokafka.producer.transaction_manager import (
@@ -31,6 +34,16 @@ from aiokafka.producer.transaction_manager import (
     TransactionState,
 )
 from aiokafka.util import create_future
+
+
+class InvalidRecordError(UnknownError):  # type: ignore[misc]
+    """A topic does not take a record."""
+
+    errno, message = 87, "INVALID_RECORD"
+    description = "the topic takes no such record: without a key, say, where it is compacted"
+
+
+kafka_errors[InvalidRecordError.errno] = InvalidRecordError
 
 _FAILED = (TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR)
 _transition_to = TransactionManager._transition_to

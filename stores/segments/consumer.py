@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 from sqlalchemy import Connection
 
+from stores.db.urls import said
 from stores.segments.chain import Backpressure
 from stores.segments.day_barrier import DayBarrier
 from stores.segments.days import Days
@@ -26,8 +28,11 @@ from topology.model.printable import printable
 logger = logging.getLogger(__name__)
 BACKLOG = 256_000_000
 """Bytes of a pair that wait for a destination, before its sources pause."""
-
-
+FULL = 240.0
+"""Seconds for which the messages of a queue are kept while the store is full: its lease is renewed
+for five minutes."""
+AGAIN, LONGEST = 0.5, 10.0
+"""Seconds between two tries."""
 _FASTER = 4
 """So many times faster than a stream grows, what is parked of it goes on."""
 
@@ -126,7 +131,9 @@ class SegmentConsumer(OwnedWork):
                 also.append(partial(days.reach, reached=reached))
             if self._keep_also is not None:
                 also.append(partial(self._keep_also, messages=outputs))
-            await asyncio.to_thread(writer.write, outputs, positions, partial(_all, also))
+            await self._save(
+                partial(writer.write, outputs, positions, partial(_all, also)), messages
+            )
             if parked is not None:
                 parked.noted()
             if days is not None:
@@ -137,6 +144,23 @@ class SegmentConsumer(OwnedWork):
                 read = [identify(each, site, window).id for each in messages]
                 await asyncio.to_thread(self._ids.forget, owner, read)
         return went + (polled if positions else 0)
+
+    async def _save(self, write: Callable[[], None], messages: Sequence[InboundMessage]) -> None:
+        """Write a unit. While the disk is full, a queue keeps its messages for this consumer: were
+        they given back, each time would count as one of the deliveries that it allows."""
+        until = time.monotonic() + FULL
+        pause = AGAIN
+        while True:
+            try:
+                await asyncio.to_thread(write)
+                return
+            except OSError as error:
+                if time.monotonic() > until or all(each.replayable for each in messages):
+                    raise
+                self.failing = said(error)
+                logger.warning("%s waits to save what it consumed: %s", self, self.failing)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST)
 
     async def _disconnect(self) -> None:
         await self.intake.inbound.stop()

@@ -24,6 +24,7 @@ class OwnedWork(ABC):
     def __init__(self, ledger: SegmentLedger, holder: str) -> None:
         self._ledger, self._holder = ledger, holder
         self._owner: SegmentOwner | None = None
+        self._beginning: SegmentOwner | None = None
         self._since = 0.0
         self.failing: str | None = None
         """Why it does not go on, since it last did."""
@@ -99,7 +100,7 @@ class OwnedWork(ABC):
     async def _keep(self) -> None:
         """Renew while a step takes long, but not for one that hangs where another might go on."""
         while True:
-            owner = self._owner
+            owner = self._owner or self._beginning
             await asyncio.sleep(0.1 if owner is None else max(0.05, owner.lease.seconds / 4))
             if owner is not None and time.monotonic() - self._since < PATIENCE:
                 with suppress(StaleOwner, SQLAlchemyError):  # the step learns of it
@@ -117,11 +118,14 @@ class OwnedWork(ABC):
         owner = await asyncio.to_thread(self._own)
         if owner is None:
             return False
+        self._beginning, self._since = owner, time.monotonic()
         try:
             await self._connect(owner)
         except (Exception, asyncio.CancelledError):
             await asyncio.to_thread(owner.let_go)
             raise
+        finally:
+            self._beginning = None
         self._owner = owner
         return True
 

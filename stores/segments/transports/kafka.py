@@ -11,9 +11,11 @@ from typing import Any
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import (
+    InvalidTimestampError,
     InvalidTopicError,
     KafkaError,
     MessageSizeTooLargeError,
+    PolicyViolationError,
     ProducerFenced,
     RecordTooLargeError,
     TopicAuthorizationFailedError,
@@ -23,6 +25,7 @@ from aiokafka.producer import sender
 
 from stores.kafka_records import ReplacedName
 from stores.kafka_topics import make_topics
+from stores.kafka_transactions import InvalidRecordError
 from stores.segments.day_of import DAY
 from stores.segments.errors import DestinationDown, PublishRefused, SegmentError, StaleOwner
 from stores.segments.message import (
@@ -45,10 +48,19 @@ ID = "sequitur-id"
 """The header that has a message's id."""
 STARTS = "sequitur-starts"
 """The topic of the places that are published, one record per pair."""
-_TOO_LARGE = (MessageSizeTooLargeError, RecordTooLargeError)
+_REFUSED = (
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageSizeTooLargeError,
+    PolicyViolationError,
+    RecordTooLargeError,
+    TopicAuthorizationFailedError,
+)
+"""What Kafka says of a message or its topic, rather than of itself."""
 _WAIT = 30.0
 _BATCH = 1 << 19
 """Bytes of a request's batch; of a topic that takes less, one message is one."""
+_REQUEST = 128 << 20
 _TELL = 1.0
 """Seconds between two commits of the group's offsets, which take longer than a small unit."""
 _RECOGNISE = 5.0
@@ -288,7 +300,12 @@ class KafkaOutbound:
     async def start(self, pair: Pair) -> Place | None:
         # Its start shuts out the producer before, and ends that one's transaction.
         producer = self._producer = AIOKafkaProducer(
-            **{"retry_backoff_ms": 10, **self._kafka, "max_batch_size": self._batch},
+            **{
+                "retry_backoff_ms": 10,
+                "max_request_size": _REQUEST,  # what a topic takes is its own matter
+                **self._kafka,
+                "max_batch_size": self._batch,
+            },
             transactional_id=self._key(pair),
         )
         self._known.clear()
@@ -379,11 +396,12 @@ class KafkaOutbound:
         place = orjson.dumps([*batch.behind])
         sending.append(await producer.send(self._starts, place, self._key(batch.pair).encode(), 0))
         for index, done in enumerate(await asyncio.gather(*sending, return_exceptions=True)):
-            if isinstance(done, _TOO_LARGE) and self._batch > 1:
-                self._batch = 1  # which of them it is shows when each is sent alone
-                raise DestinationDown("Kafka: a batch is too large for its topic") from done
-            if isinstance(done, _TOO_LARGE):
-                return PublishRefused(index, str(done))
+            if isinstance(done, _REFUSED) and index < len(batch.messages):
+                to = batch.messages[index].destination
+                if self._batch > 1:
+                    self._batch = 1  # which of them it is shows when each is sent alone
+                    raise DestinationDown(f"Kafka: {to} refuses a batch: {done!r}") from done
+                return PublishRefused(index, str(done) or repr(done))
             if isinstance(done, BaseException):
                 raise done
         return None

@@ -17,6 +17,7 @@ from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 from aio_pika.exceptions import (
     CONNECTION_EXCEPTIONS,
     ChannelPreconditionFailed,
+    DeliveryError,
     PublishError,
 )
 
@@ -39,6 +40,9 @@ STREAM, SEQUENCE = "sequitur-stream", "sequitur-sequence"
 _WAIT = 30.0
 _SHORT = 255
 """Bytes of a routing key, a message id, a header's name."""
+_ROUTING = {"CC": "sequitur-CC", "BCC": "sequitur-BCC"}
+"""Headers that RabbitMQ takes for further routing keys → what they are called on their way."""
+_PLAIN = {carried: name for name, carried in _ROUTING.items()}
 _HEADERS = 100_000
 """Bytes of a message's headers: they have to fit into one frame."""
 
@@ -165,7 +169,7 @@ class RabbitInbound:
         at, given = one.delivery_tag or 0, dict(one.headers)
         key = given.pop(KEY, None)
         headers = tuple(
-            (name, _bytes(value))
+            (_PLAIN.get(name, name), _bytes(value))
             for name, several in given.items()
             for value in (several if isinstance(several, list) else [several])
         )
@@ -303,6 +307,10 @@ class RabbitOutbound:
             self._known.discard(destination)
             has = f"exchange {self._exchange} has" if self._exchange else "there is"
             raise PublishRefused(index, f"{has} no queue for {printable(destination)}") from error
+        except DeliveryError as error:
+            raise DestinationDown(
+                f"RabbitMQ: {printable(destination)} takes nothing: it is full, or unavailable"
+            ) from error
         except ChannelPreconditionFailed as error:  # it is too large, which ends the channel
             if not self._one_by_one:
                 self._one_by_one = True  # next time it is known which one it is
@@ -324,7 +332,7 @@ def _ready(index: int, message: OutboundMessage) -> aio_pika.Message:
     size = 0
     for name, value in own_headers(message):
         size += len(name.encode()) + len(value) + 8
-        table.setdefault(name, []).append(text_of(value))
+        table.setdefault(_ROUTING.get(name, name), []).append(text_of(value))
     if len(message.destination.encode()) > _SHORT:
         raise PublishRefused(index, f"its destination has more than {_SHORT} bytes")
     if size > _HEADERS or any(len(name.encode()) > _SHORT for name in table):

@@ -2,6 +2,8 @@
 
 import asyncio
 import resource
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from stores.segments import (
     SegmentLedger,
     UnitIntake,
 )
+from stores.segments import consumer as consumers
 from tests.stores.segments.fake_transports import LogInbound, MemoryOutbound
 
 FAILURES = ErrorsAfter("queue", attempts=2)
@@ -70,6 +73,44 @@ class SmallDisk(FileSegments):
             super().write(name, offset, data)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class QueueInbound(LogInbound):
+    """Gives what is not acknowledged back, and counts how often."""
+
+    started = 0
+
+    async def start(self, positions: Mapping[int, int]) -> None:
+        self.started += 1
+        await super().start(positions)
+
+    async def poll(self, most: int, seconds: float) -> Sequence[InboundMessage]:
+        return [replace(one, replayable=False) for one in await super().poll(most, seconds)]
+
+
+async def test_while_the_disk_is_full_a_queue_s_messages_are_not_given_back(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would count that, and drop them in the end."""
+    monkeypatch.setattr(consumers, "AGAIN", 0.001)
+    ledger, store = SegmentLedger(engine), SmallDisk(tmp_path / "segments")
+    inbound = QueueInbound()
+    for number in range(4):
+        inbound.add(0, b"%d" % number + b"x" * 1000)
+    one, store.room = consumer(ledger, store, inbound), 2000
+    step = asyncio.create_task(one.step())
+    while one.failing is None:
+        await asyncio.sleep(0.01)
+    assert not step.done()
+    assert "File too large" in one.failing
+    store.room = None
+    assert await step == 4
+    assert (inbound.started, ledger.positions("orders")) == (1, {0: 4})
+    monkeypatch.setattr(consumers, "FULL", 0)
+    store.room = 2000
+    inbound.add(0, b"x" * 3000)
+    with pytest.raises(OSError, match="File too large"):
+        await one.step()
 
 
 async def test_a_full_disk_promises_nothing_and_goes_on_when_there_is_room(

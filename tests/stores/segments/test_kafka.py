@@ -229,20 +229,34 @@ async def test_a_topic_that_was_made_again_is_noticed_and_a_deletion_comes_throu
     await again.stop()
 
 
-async def test_what_a_topic_finds_too_large_goes_to_errors_and_the_rest_of_its_batch_goes_on(
-    kafka: dict[str, Any], engine: Engine, topic: Callable[..., str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("config", "bad"),
+    [
+        ({"max.message.bytes": "1000"}, (b"k", 2_000)),
+        ({"cleanup.policy": "compact"}, (None, 401)),
+    ],
+    ids=["too large", "without a key"],
+)
+async def test_what_a_topic_refuses_goes_to_errors_and_the_rest_of_its_batch_goes_on(
+    kafka: dict[str, Any],
+    engine: Engine,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    config: dict[str, str],
+    bad: tuple[bytes | None, int],
 ) -> None:
     source, errors, target = topic("source"), topic("errors"), f"{topic('target')}-small"
     admin = AIOKafkaAdminClient(**kafka)
     await admin.start()
-    await admin.create_topics([NewTopic(target, 1, 1, topic_configs={"max.message.bytes": "1000"})])
+    await admin.create_topics([NewTopic(target, 1, 1, topic_configs=config)])
     await admin.close()
     ledger, store, inbound = SegmentLedger(engine), FileSegments(tmp_path), LogInbound(source)
-    for size in (400, 401, 402, 2_000, 403):
+    for size in (400, 401, 402, bad[1], 403):
         inbound.add(0, b"x" * size)
 
     def route(message: InboundMessage) -> list[OutboundMessage]:
-        return [OutboundMessage("kafka", target, message.value)]
+        key = bad[0] if message.offset == 3 else b"k"
+        return [OutboundMessage("kafka", target, message.value, key)]
 
     failures, pair = ErrorsAfter("kafka", errors, attempts=2), Pair(source, "kafka")
     intake = UnitIntake(inbound, route, failures, ["kafka"], site="site")
@@ -256,4 +270,21 @@ async def test_what_a_topic_finds_too_large_goes_to_errors_and_the_rest_of_its_b
             continue
     await publisher.stop()
     assert [len(each.value) for each in await committed(kafka, target, 4)] == [400, 401, 402, 403]
-    assert [len(each.value) for each in await committed(kafka, errors, 1)] == [2_000]
+    assert [len(each.value) for each in await committed(kafka, errors, 1)] == [bad[1]]
+
+
+async def test_a_topic_that_takes_large_messages_gets_them(
+    kafka: dict[str, Any], topic: Callable[..., str]
+) -> None:
+    target = f"{topic('target')}-large"
+    admin = AIOKafkaAdminClient(**kafka)
+    await admin.start()
+    config = {"max.message.bytes": "10000000"}
+    await admin.create_topics([NewTopic(target, 1, 1, topic_configs=config)])
+    await admin.close()
+    outbound, pair = KafkaOutbound(kafka, target), Pair("in", "kafka")
+    await outbound.start(pair)
+    large = OutboundMessage("kafka", target, bytes(3_000_000), b"k", id="1/0/0")
+    await outbound.publish(OutboundBatch(pair, (large,), Place(1, 10)))
+    await outbound.stop()
+    assert [len(each.value) for each in await committed(kafka, target, 1)] == [3_000_000]

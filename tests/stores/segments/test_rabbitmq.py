@@ -183,6 +183,23 @@ async def test_what_a_message_says_of_itself_goes_through_a_queue(
     assert own == (("b", b"\xff"), ("h", b"1"), ("h", "ü".encode()))
 
 
+async def test_headers_that_rabbitmq_takes_for_routing_keys_route_nothing(
+    login: RabbitLogin, queue: Declare
+) -> None:
+    target, other = await queue("target"), await queue("other")
+    named = (("CC", other.encode()), ("CC", target.encode()), ("BCC", other.encode()))
+    outbound = RabbitOutbound(login, target)
+    await outbound.start(PAIR)
+    await outbound.publish(sent(target, b"1", headers=named))
+    with pytest.raises(PublishRefused, match="no queue"):
+        await outbound.publish(sent("nowhere", b"2", headers=named))
+    await outbound.publish(sent(other, b"3"))
+    await outbound.stop()
+    (found,) = await taken(login, target, 1)
+    assert {*named} <= {*found.headers}
+    assert [each.value for each in await taken(login, other, 1)] == [b"3"]
+
+
 async def test_a_message_that_is_too_large_or_whose_headers_are_is_refused_and_no_other_one(
     login: RabbitLogin, queue: Declare
 ) -> None:
