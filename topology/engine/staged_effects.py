@@ -77,18 +77,23 @@ class StagedEffects:
     Args:
         stage: whose they are.
         table: what is durable of it: states of streams, parked events.
-        parked: the streams that are parked durably, one for each of their events.
+        parked: the events that are parked durably, in the order of their rows: stream and number.
 
     Attributes:
         held: how many events are parked durably.
     """
 
-    def __init__(self, stage: OrderedStage, table: PartitionTable, parked: Iterable[str]) -> None:
+    def __init__(
+        self, stage: OrderedStage, table: PartitionTable, parked: Iterable[tuple[str, int]]
+    ) -> None:
         self._stage = stage
         self._view = stage.view
         self._table = table
-        streams = list(parked)
-        self._parked, self.held = set(streams), len(streams)
+        self._parked: dict[str, int] = {}
+        """Stream → the number of its last event that is parked durably."""
+        self.held = 0
+        for self.held, (stream, number) in enumerate(parked, 1):
+            self._parked[stream] = number
         self._handling = Handling(stage.view, CommitUnit(stage.topic, 0), lambda stream: None)
         if any(True for _ in table.scan(*EPOCHS)):
             self._handling.formatter.epoch_of = self.epoch
@@ -211,9 +216,19 @@ class StagedEffects:
         """Set an event aside, in the order of arrival: a stream may begin its sequence anew."""
         staged.parks = True
         event = staged.event
-        key = buffer_key(event.stream, grant.offset)
+        # Also where the log was made anew, and its offsets are low again.
+        number = max(grant.offset, self._last_parked(event.stream) + 1)
+        key = buffer_key(event.stream, number)
         staged.rows.append((key, encode_message(event.message, event.arrived)))
         return self.stage(grant, staged)
+
+    def _last_parked(self, stream: str) -> int:
+        """The number of a stream's last event that is parked, staged or durable; -1 for none."""
+        for staged in reversed(self._by_stream.get(stream, {}).values()):
+            for key, row in staged.rows:
+                if key[:1] == BUFFERS[0] and row is not None:
+                    return split_buffer_key(key)[1]
+        return self._parked.get(stream, -1)
 
     def stage(self, grant: Grant, staged: Staged) -> int:
         """Keep effects until their turn. Returns their bytes."""
@@ -277,11 +292,14 @@ class StagedEffects:
         for grant in turns:
             staged = self._staged.pop(grant.number)
             self._let_go(grant, staged)
+            stream = staged.event.stream
             for key, row in staged.rows:
                 if key[:1] == BUFFERS[0]:
                     self.held += 1 if row is not None else -1
-            if staged.parks is not None:
-                (self._parked.add if staged.parks else self._parked.discard)(staged.event.stream)
+                    if row is not None:
+                        self._parked[stream] = split_buffer_key(key)[1]
+            if staged.parks is False:
+                self._parked.pop(stream, None)
 
 
 def touched_keys(event: Event, items: Iterable[Any], *, stateful: bool) -> Touched:

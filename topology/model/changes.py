@@ -10,6 +10,8 @@ from topology.model.json_numbers import unfinite
 from topology.model.names import checked_topic
 from topology.model.printable import printable
 
+COLLECTED_LIMIT = 32 << 20
+"""Bytes of messages that a handler's outputs are collected up to: more than it may send."""
 ITEMS_LIMIT = 100_000
 """Row changes and messages of one event."""
 
@@ -169,17 +171,33 @@ def each_of(items: Any) -> Iterator[Any]:
 
 
 def collected(items: Iterable[Any]) -> list[Any]:
-    """What a handler yields, or one item more than it may."""
-    # A list is one of what can be iterated over, which takes long to be known.
-    found = items if items.__class__ is list else each_of(items)
-    return list(islice(found, ITEMS_LIMIT + 1))
+    """What a handler yields, or something more than it may."""
+    if items.__class__ is list:
+        return list(islice(items, ITEMS_LIMIT + 1))
+    found: list[Any] = []
+    size = 0
+    for item in each_of(items):
+        found.append(item)
+        size += _length(item)
+        if len(found) > ITEMS_LIMIT or size > COLLECTED_LIMIT:
+            break
+    return found
 
 
 async def acollected(items: AsyncIterator[Any]) -> list[Any]:
     """The same of an asynchronous one."""
     found: list[Any] = []
+    size = 0
     async for item in items:
         found.append(item)
-        if len(found) > ITEMS_LIMIT:
+        size += _length(item)
+        if len(found) > ITEMS_LIMIT or size > COLLECTED_LIMIT:
             break
     return found
+
+
+def _length(item: Any) -> int:
+    """Bytes of a message that is known to be so large."""
+    if item.__class__ is Emit and item.value.__class__ in (bytes, str):
+        return len(item.value)
+    return 0

@@ -5,6 +5,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -69,6 +70,7 @@ class WorkerContext:
         group_readings: Source → whether this worker is ahead of the others there.
         orders: What operators told views with workers.
         running: Partition → what handles its events side by side, or did so last.
+        undoing: (partition, offset) → calls of compensations that run, also of earlier runs.
         losses: Partition → see `LentConnections.losses`; also of earlier runs of the partition.
         routers: Stage → what agrees with other workers on its rules, where they change.
         databases: Name → the URL of a database that views with workers declare.
@@ -97,6 +99,7 @@ class WorkerContext:
     assigned: list[TopicPartition] = field(default_factory=list)
     grant_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     running: dict[TopicPartition, OrderedCommit] = field(default_factory=dict)
+    undoing: dict[tuple[TopicPartition, int], set[Future[Any]]] = field(default_factory=dict)
     losses: dict[TopicPartition, dict[tuple[int, bool], int]] = field(default_factory=dict)
     alignments: dict[str, Alignment] = field(default_factory=dict)
     group_readings: dict[str, GroupReading] = field(default_factory=dict)

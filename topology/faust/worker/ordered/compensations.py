@@ -9,10 +9,12 @@ import asyncio
 import inspect
 import time
 from collections.abc import Collection
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from aiokafka import TopicPartition
 from mode import get_logger
 
 from topology.engine.staged_effects import Staged
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
+Undoing = dict[tuple[TopicPartition, int], set["Future[Any]"]]
+
 FIRST, LONGEST = 0.1, 30.0
 """Seconds before a compensation that failed is called again; doubled each time."""
 OWED = 0.05
@@ -41,10 +45,13 @@ class Compensations:
     Args:
         runner: of the partition.
         settled: keys of rows whose events are committed in a database: nothing is owed of them.
+        undoing: see `WorkerContext`.
     """
 
-    def __init__(self, runner: "OrderedRunner", settled: Collection[bytes]) -> None:
-        self._runner = runner
+    def __init__(
+        self, runner: "OrderedRunner", settled: Collection[bytes], undoing: Undoing
+    ) -> None:
+        self._runner, self._undoing = runner, undoing
         self._view = runner.stage.view
         self._functions = runner.stage.work.compensations
         self._intended: dict[int, list[Row]] = {}
@@ -104,6 +111,14 @@ class Compensations:
         """Whether an event has to wait for compensations of its last attempt."""
         return offset in self._owed
 
+    def keys_owed(self) -> set[str]:
+        """The idempotency keys of events of which something is owed.
+
+        An event that is parked meanwhile comes again by another offset, and by the same key.
+        """
+        rows = (row for each in self._owed.values() for _, row in each if row)
+        return {orjson.loads(row)["key"] for row in rows}
+
     def close(self) -> None:
         """Call nothing more."""
         self._closed = True
@@ -120,10 +135,12 @@ class Compensations:
         core, delay, owed = self._runner.core, FIRST, self._owed[offset]
         while any(event.offset == offset for each in core.still_running for event in each.events):
             await asyncio.sleep(OWED)  # a thread of an earlier run may still make its call
+        while (self._runner.source, offset) in self._undoing:
+            await asyncio.sleep(OWED)  # or be in the middle of this one
         while owed:
             made = max(owed)  # the newest first
             try:
-                await self._call(made[1] or b"")
+                await self._call(offset, made[1] or b"")
             except BaseException as error:
                 if self._closed:
                     raise
@@ -140,7 +157,7 @@ class Compensations:
             self._runner.put_aside([(made[0], None)])
         del self._owed[offset]
 
-    async def _call(self, row: bytes) -> None:
+    async def _call(self, offset: int, row: bytes) -> None:
         intent: dict[str, Any] = orjson.loads(row)
         function = self._functions.get(intent["function"])
         if function is None:
@@ -151,7 +168,18 @@ class Compensations:
             await function(intent["arguments"], intent["key"])
         else:
             call = partial(function, intent["arguments"], intent["key"])
-            made = await asyncio.wrap_future(self._threads.submit(call))
+            running = self._threads.submit(call)
+            at = self._runner.source, offset
+            self._undoing.setdefault(at, set()).add(running)
+            running.add_done_callback(partial(self._undone, at))
+            made = await asyncio.wrap_future(running)
             if inspect.isawaitable(made):
                 # Of a lambda, or an object, whose call is to be awaited.
                 await made
+
+    def _undone(self, at: tuple[TopicPartition, int], running: "Future[Any]") -> None:
+        """A call has ended; in its thread."""
+        calls = self._undoing[at]
+        calls.discard(running)
+        if not calls:
+            del self._undoing[at]

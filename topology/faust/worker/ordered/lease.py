@@ -101,7 +101,11 @@ def or_away(work: Callable[[], Found], notices: Collection[str] = ()) -> Found:
         return work()
     except DBAPIError as error:
         state = getattr(error.orig, "sqlstate", getattr(error.orig, "sqlite_errorname", ""))
-        unsaid = isinstance(error, OperationalError | InterfaceError) and state is None
+        # Of a statement it would be the driver that refuses it, before it is sent.
+        connecting = error.statement is None
+        unsaid = (
+            connecting and isinstance(error, OperationalError | InterfaceError) and state is None
+        )
         gone = error.connection_invalidated and state != _IDLE
         if gone or unsaid or _AWAY.match(state or ""):
             lost = gone and state != CRASH and CRASH not in notices

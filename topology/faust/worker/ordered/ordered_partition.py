@@ -134,6 +134,6 @@ class OrderedPartition(Partition):
         await (tables.close if right else tables.discard)(self._stage.name, self.source.partition)
 
 
-def _parked(table: PartitionTable) -> Iterator[str]:
+def _parked(table: PartitionTable) -> Iterator[tuple[str, int]]:
     for key, _ in table.scan(*BUFFERS):
-        yield split_buffer_key(key)[0]
+        yield split_buffer_key(key)

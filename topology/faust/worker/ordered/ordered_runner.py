@@ -93,7 +93,7 @@ class OrderedRunner(Runner):
             settled = set[bytes]().union(
                 *map(deleted_rows, lent.committed.values() if lent else ())
             )
-            self.compensations = Compensations(self, settled)
+            self.compensations = Compensations(self, settled, context.undoing)
         self._waiting_asides: list[asyncio.Future[None]] = []
         self.workers = Workers(self)
         self.events: dict[int, Event | Release | Malformed] = {}

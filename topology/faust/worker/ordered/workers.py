@@ -200,7 +200,9 @@ class Workers:
             if not all(map(self._is_handled, batch)):
                 self._core.split(grant, time.monotonic())
                 return
-        if runner.compensations is not None and runner.compensations.owes(grant.offset):
+        if runner.compensations is not None and (
+            runner.compensations.owes(grant.offset) or self._lets_go_what_is_owed(event)
+        ):
             self._core.retry(grant, OWED, time.monotonic(), anew=False)
             return
         if (made := runner.committed_in_sql(grant)) is not None:
@@ -263,6 +265,18 @@ class Workers:
         finally:
             del self._attempts[grant.number]
         runner.finished(grant, touched, size)
+
+    def _lets_go_what_is_owed(self, event: Event | Release | Malformed) -> bool:
+        """Whether a parked event that would be handled now has compensations that are not done."""
+        runner = self._runner
+        assert runner.compensations is not None
+        if not isinstance(event, Release) or event.dropped:
+            return False
+        if not (owed := runner.compensations.keys_owed()):
+            return False
+        waiting = runner.effects.parked_events(event.stream, RELEASED)
+        keys = (work_event(each, self._prefix, None).idempotency_key for _, each, _ in waiting)
+        return not owed.isdisjoint(keys)
 
     def _is_handled(self, event: Event | Release | Malformed) -> bool:
         """Whether the handler is called for it, as for each event of a batch."""

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,6 +75,7 @@ class Partition:
         self.producer: object = None
         self.running: dict[TopicPartition, OrderedCommit] = {}
         self.losses: dict[TopicPartition, dict[tuple[int, bool], int]] = {}
+        self.undoing: dict[tuple[TopicPartition, int], set[Future[Any]]] = {}
         self.orders = OperatorOrders(None, "audit")
         self.on_commit: Callable[[CommitUnit], None] = lambda unit: None
         self.failure: BaseException | None = None
@@ -102,11 +104,12 @@ class Partition:
             shared_reader=self.log,
             running=self.running,
             losses=self.losses,
+            undoing=self.undoing,
             refusals=lambda *_: None,
             producer=self.producer,
             orders=self.orders,
         )
-        parked = [split_buffer_key(key)[0] for key, _ in self.table.scan(*BUFFERS)]
+        parked = [split_buffer_key(key) for key, _ in self.table.scan(*BUFFERS)]
         effects = StagedEffects(self.stage, self.table, parked)
         writer: Any = self
         self.runner = OrderedRunner(

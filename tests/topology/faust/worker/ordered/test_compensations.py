@@ -19,8 +19,11 @@ from topology import (
     Topology,
     TopologyTestDriver,
     advance,
+    key,
+    park,
     wait_and_roll_back,
 )
+from topology.declaration.ordered_stage import RELEASE
 from topology.engine.commit_unit import CommitUnit
 from topology.engine.state.rows import INTENTS
 from topology.model.errors import DeclarationError
@@ -294,6 +297,79 @@ async def test_after_a_crash_what_was_called_and_not_committed_is_compensated_fi
     await held.until(lambda: held.runner.core.position == 1)
     assert hotel.called == [("book", "a"), ("cancel", 101, "t.work/in/0/0"), ("book", "a")]
     assert left(held) == 0
+    await held.runner.stop(1)
+
+
+async def test_what_is_parked_is_redriven_only_once_it_is_compensated() -> None:
+    """Or the booking of the redrive would be cancelled by the same key."""
+    hotel, gate = Hotel(), threading.Event()
+    plain = hotel.cancel
+
+    def cancel(arguments: Any, key: str) -> None:
+        gate.wait(120)
+        plain(arguments, key)
+
+    hotel.cancel = cancel  # type: ignore[method-assign]
+    topology = Topology("t")
+    source = topology.source("in", inspector=Inspector(stream=key(), sequence="n"), keyed=True)
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", {"room": event.stream})
+        hotel.called.append(("book", event.stream))
+        if len(hotel.called) == 1:
+            raise TimeoutError
+        yield Emit("out", event.stream, 1)
+
+    topology.view(
+        "work", of=source, workers=4, handler=handler, error=park(),
+        compensations={"cancel": hotel.cancel},
+    )  # fmt: skip
+    held = Partition(topology)
+    object.__setattr__(held.stage.work.rules, "retries", 0)
+    held.log.append("a", {"n": 1})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+    assert hotel.names == ["book"]
+    gate.set()
+    await held.until(lambda: held.runner.core.position == 2)
+    assert hotel.names == ["book", "cancel", "book"]
+    await held.runner.stop(1)
+
+
+async def test_a_compensation_that_outlives_its_run_is_not_called_beside_itself() -> None:
+    hotel, gate, running, most = Hotel(), threading.Event(), [0], [0]
+
+    def cancel(arguments: Any, key: str) -> None:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        gate.wait(120)
+        running[0] -= 1
+
+    hotel.cancel = cancel  # type: ignore[method-assign]
+
+    async def handler(event: Any) -> AsyncIterator[Emit]:
+        await event.compensate("cancel", {"room": event.stream})
+        hotel.called.append(("book", event.stream))
+        if len(hotel.called) == 1:
+            raise TimeoutError
+        yield Emit("out", event.stream, 1)
+
+    held = partition(hotel, handler)
+    held.log.append("a", 1)
+    held.start()
+    await held.until(lambda: running == [1])
+    await held.runner.stop(0)
+    held.new_run()
+    held.start()
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+    assert (running, hotel.names) == ([1], ["book"])
+    gate.set()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert (most, hotel.names, held.undoing) == ([1], ["book", "book"], {})
     await held.runner.stop(1)
 
 

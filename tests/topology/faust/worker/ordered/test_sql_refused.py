@@ -11,6 +11,7 @@ import orjson
 import pytest
 from aiokafka import TopicPartition
 from sqlalchemy import event, text
+from sqlalchemy.exc import OperationalError
 
 from stores.db.engines import parsed_url
 from tests.topology.faust.worker.ordered.in_memory import Partition
@@ -24,7 +25,7 @@ from tests.topology.faust.worker.ordered.test_sql_at_the_turn import (
 from topology import Emit, Event, Inspector, Topology, key, park
 from topology.declaration.ordered_stage import RELEASE
 from topology.faust.worker.ordered import lent_database
-from topology.faust.worker.ordered.lease import DatabaseAway, checked_statement
+from topology.faust.worker.ordered.lease import DatabaseAway, checked_statement, or_away
 from topology.faust.worker.ordered.lent_connections import LentConnections
 from topology.ordered_commit import Grant
 
@@ -239,3 +240,24 @@ async def test_locks_of_an_owner_whose_host_is_gone_go_with_the_partition(
     assert len((await other.execute(grant, "select * from booked")).all()) == 1
     for lent in (gone, other, heir):
         await lent.close()
+
+
+def test_a_statement_that_the_driver_refuses_is_no_database_that_is_away() -> None:
+    """As one with more than 65,535 parameters: it would be tried for ever."""
+
+    def refuses() -> None:
+        raise OperationalError("SELECT", {}, Unsaid("number of parameters must be below 65536"))
+
+    def away() -> None:
+        raise OperationalError(None, None, Unsaid("connection refused"))
+
+    with pytest.raises(OperationalError, match="number of parameters"):
+        or_away(refuses)
+    with pytest.raises(DatabaseAway, match="refused"):
+        or_away(away)
+
+
+class Unsaid(Exception):
+    """As psycopg says what no server has said."""
+
+    sqlstate = None

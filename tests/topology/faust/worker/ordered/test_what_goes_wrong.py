@@ -625,6 +625,55 @@ async def test_a_parked_stream_that_begins_anew_keeps_all_its_events_in_order() 
     await held.runner.stop(1)
 
 
+async def test_what_is_parked_of_a_log_that_was_made_anew_replaces_nothing_of_before() -> None:
+    failing = [True]
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        if failing:
+            raise ValueError("boom")
+        yield Emit("out", event.stream, event.content["run"])
+
+    held = _work(handler, commit="stream", error=park())
+    for n in range(1, 4):
+        held.log.append("a", {"n": n, "run": f"first {n}"})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 3)
+    await held.runner.stop(1)
+    held.log.records.clear()
+    held.log.at = 0
+    held.table.write([(HOLES, None)])
+    held.new_run()
+    for n in range(1, 4):
+        held.log.append("a", {"n": n, "run": f"second {n}"})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 3)
+    failing.clear()
+    held.log.append("a", b"a", [(RELEASE, b"redrive")])
+    await held.until(lambda: len(held.out("out")) == 6)
+    assert held.out("out") == [f"{run} {n}" for run in ("first", "second") for n in (1, 2, 3)]
+    await held.runner.stop(1)
+
+
+async def test_messages_without_an_end_are_not_collected_without_one() -> None:
+    """By their bytes too: a worker whose memory runs out dies at each try."""
+    yielded = 0
+
+    async def handler(event: Event) -> AsyncIterator[Emit]:
+        nonlocal yielded
+        while True:
+            yielded += 1
+            yield Emit("out", str(yielded), b"x" * 900_000)
+
+    held = _work(handler, error=advance())
+    held.log.append("a", {"n": 1})
+    held.start()
+    await held.until(lambda: held.runner.core.position == 1)
+    assert yielded < 50
+    (error,) = held.out("t.errors")
+    assert "bytes together" in error["error"]
+    await held.runner.stop(1)
+
+
 async def test_a_stream_that_is_dropped_leaves_no_state_and_nothing_parked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
