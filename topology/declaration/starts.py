@@ -2,12 +2,13 @@
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from topology.declaration.seconds import is_seconds
-from topology.model.changes import acollected, collected
+from topology.model.changes import acollected, collected, each_of
 from topology.model.errors import DeclarationError
 
 
@@ -168,22 +169,28 @@ def ending(handler: Any, kinds: Iterable[str], is_async: bool) -> Any:
         for each in states:
             each.clear()
 
+    # What it yields may have the state in it, and is written when that has ended.
     @functools.wraps(handler)
     def run(event: Any, *states: Any) -> Any:
         items = handler(event, *states)
         if event.kind in ends:
-            items = collected(items or ())
+            items = collected(map(deepcopy, each_of(items or ())))
             clear(states)
         return items
 
+    async def copies(items: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for item in items:
+            yield deepcopy(item)
+
     @functools.wraps(handler)
     async def arun(event: Any, *states: Any) -> list[Any]:
-        result = handler(event, *states)
+        result, closes = handler(event, *states), event.kind in ends
         if hasattr(result, "__aiter__"):
-            items = await acollected(result)
+            items = await acollected(copies(result) if closes else result)
         else:
             items = collected(await result or ())
-        if event.kind in ends:
+            items = deepcopy(items) if closes else items
+        if closes:
             clear(states)
         return items
 

@@ -207,4 +207,6 @@ def key_text(key: Any, ids: StreamIds = KEYS, of: str = "by(…)") -> str:
         raise HandlerError(
             f"{of} returned {key[:40]!r}… of {len(key)} letters; the limit is {STREAM_LETTERS}"
         )
+    if "\0" in key:
+        raise HandlerError(f"{of} returned {key[:100]!r}, which has a NUL; no stream has one")
     return ids.read(str.__str__(key))  # of an enum, too

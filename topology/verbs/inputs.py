@@ -116,7 +116,16 @@ class Within:
                 f"Emit(topic={self.topic!r}, key={key!r:.100}): verbs read it in the unit of "
                 f"stream {event.stream!r:.100}, which has to be its key; take it by(…) another one"
             )
-        return item.value
+        return _copied(item.value)  # as it is now, which is what a topic would have
+
+
+def _copied(value: Any) -> Any:
+    """A value that its handler may change when it goes on."""
+    if value.__class__ is dict:
+        return {name: _copied(each) for name, each in value.items()}
+    if value.__class__ is list:
+        return [_copied(each) for each in value]
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -430,7 +430,7 @@ class _Key:
         if self.state["losses"] > LOSSES:
             self.lost.remove(next(self.lost.since([-LAST])))
             self.state["losses"] -= 1
-            self.state["since"] = max(since, self.lost.first)
+            self.state["since"] = max(since, next(self.lost.since([-LAST]))[0])
 
 
 def _before(entries: Iterator[Item], end: int) -> Iterator[Item]:

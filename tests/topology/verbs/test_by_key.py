@@ -320,6 +320,15 @@ def test_within_keep_the_order_of_arrival_does_not_matter(seed: int) -> None:
     assert tables[0] == tables[1]
 
 
+def test_a_key_with_nul_fails_its_event() -> None:
+    """No row of such a key would be restored from the changelog."""
+    driver = TopologyTestDriver(kept(2 * HOUR))
+    driver.pipe("moves", move("N1", 1, "J\0K", 600))
+    driver.pipe("moves", move("N1", 2, "JFK", 600))
+    assert "has a NUL" in driver.read_json("flights.errors")[0]["error"]
+    assert [key[0] for key in rows(driver)] == ["JFK"]
+
+
 def test_how_long_windows_by_key_are_kept_is_a_time() -> None:
     graph = Topology("flights")
     source = graph.source("moves", inspector=Inspector("tail", "number"))

@@ -11,7 +11,16 @@ import orjson
 import pytest
 
 from tests.topology.torn_units import TornUnits, but_counts
-from topology import Emit, Event, Inspector, Topology, TopologyTestDriver, rebuild_stream, skip
+from topology import (
+    Emit,
+    Event,
+    Inspector,
+    Topology,
+    TopologyTestDriver,
+    Upsert,
+    rebuild_stream,
+    skip,
+)
 from topology.engine.state.reading import StreamReader
 from topology.model.errors import DeclarationError
 from topology.testing import Simulator
@@ -231,3 +240,40 @@ def test_a_handlers_own_cells_are_apart_from_those_of_the_verbs_behind_it() -> N
     reader = StreamReader(graph.views["stays"], driver._storage.stores["stays"], "Ann")
     assert [row["value"] for row in reader.rows("all")] == [11]
     assert [row["value"] for row in reader.rows("once")] == [11]
+
+
+def test_a_message_is_read_as_it_was_when_it_was_sent_also_by_a_closing_event() -> None:
+    graph = Topology("people")
+    moves = graph.source("moves", inspector=Inspector("who", "n", "kind"))
+
+    @graph.view("trips", of=moves, closes="End", retention=60)
+    def trips(event: Event[Any], state: dict[str, Any]) -> Iterator[Emit | Upsert]:
+        state.update(event.content)
+        yield Emit("trip", event.stream, state)
+        yield Upsert("people", {"who": event.stream}, state)
+        state["places"] = {}
+
+    emitted(graph, "trips", "trip").each().fold(
+        total(lambda trip: len(trip["places"])), name="places"
+    ).to_rows("places")
+    driver = TopologyTestDriver(graph)
+    for n, kind in enumerate(("Moved", "End"), 1):
+        driver.pipe("moves", {"who": "Ann", "n": n, "kind": kind, "places": {"A": 1, "B": 2}})
+    assert driver.table("places")["Ann",]["value"] == 4
+    assert driver.table("people")["Ann",]["n"] == 2
+
+
+def test_what_a_closing_event_sends_is_its_state_before_that_ends() -> None:
+    graph = Topology("people")
+    moves = graph.source("moves", inspector=Inspector("who", "n", "kind"))
+
+    @graph.view("trips", of=moves, closes="End", retention=60)
+    def trips(event: Event[Any], state: dict[str, Any]) -> Iterator[Emit | Upsert]:
+        state.update(event.content)
+        yield Emit("trip", event.stream, state)
+        yield Upsert("people", {"who": event.stream}, state)
+
+    driver = TopologyTestDriver(graph)
+    driver.pipe("moves", {"who": "Ann", "n": 1, "kind": "End"})
+    assert driver.read_json("trip") == [{"who": "Ann", "n": 1, "kind": "End"}]
+    assert driver.table("people")["Ann",]["n"] == 1
