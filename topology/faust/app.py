@@ -11,6 +11,7 @@ from faust.types import StreamT
 from faust.types._env import WEB_PORT
 from faust.types.settings import Settings as FaustSettings
 from pydantic import ValidationError
+from yarl import URL
 
 from topology.declaration.environment import with_inspectors
 from topology.declaration.timeouts import Clock
@@ -63,6 +64,9 @@ class App(faust.App):
     async def on_first_start(self) -> None:
         """Make the data folder."""
         self.conf.datadir.mkdir(parents=True, exist_ok=True)
+        if (url := self.engine.settings.queries_url) is not None:
+            # Which --web-port has made that of Faust's own server.
+            self.conf.canonical_url = URL(url)
         await super().on_first_start()
 
     async def on_start(self) -> None:

@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 PROBE = 2.0
 """Seconds that what a probe asks has to answer."""
+HEALTH = 0.5
+"""Seconds that /health waits for it: kubelet waits for one second unless it is told."""
 FIGURES = 8.0
 """Seconds that figures may take to be found: less than Prometheus waits."""
 FRESH = 1.0
@@ -86,6 +88,8 @@ class Pages(Collector, ABC):
         self.registry = CollectorRegistry()
         self.registry.register(self)
         self._runner: web.AppRunner | None = None
+        self._looking: asyncio.Future[list[str]] | None = None
+        self._known: list[str] = []
         self.address = ""
 
     @abstractmethod
@@ -95,6 +99,16 @@ class Pages(Collector, ABC):
     @abstractmethod
     async def troubles(self) -> list[str]:
         """What keeps the process from doing all of its work: ask, and name each part."""
+
+    async def known_troubles(self) -> list[str]:
+        """`troubles` where that is quick; else what they were, while it goes on looking."""
+        if self._looking is None:
+            self._looking = asyncio.ensure_future(self.troubles())
+        await asyncio.wait({self._looking}, timeout=HEALTH)
+        if self._looking is not None and self._looking.done():
+            looked, self._looking = self._looking, None
+            self._known = looked.result()
+        return self._known
 
     async def measure(self) -> None:
         """Find what only /metrics needs, before `collect`."""
@@ -139,6 +153,8 @@ class Pages(Collector, ABC):
 
     async def stop(self) -> None:
         """Listen no longer."""
+        if self._looking is not None:
+            self._looking.cancel()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -192,7 +208,7 @@ class Pages(Collector, ABC):
         return web.Response(body=make(self.registry), headers={"Content-Type": kind})
 
     async def _health(self, _: web.Request) -> web.Response:
-        return web.json_response({"alive": True, "troubles": await self.troubles()})
+        return web.json_response({"alive": True, "troubles": await self.known_troubles()})
 
     async def _ready(self, _: web.Request) -> web.Response:
         troubles = await self.troubles()

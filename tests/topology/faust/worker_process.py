@@ -62,8 +62,8 @@ class Worker:
         _, _, *command = self.command(*words, **environment)
         return Forked(command, self.environment)
 
-    def start(self, **environment: str) -> None:
-        words = ("worker", "-l", "info", "--without-web")
+    def start(self, *more: str, **environment: str) -> None:
+        words = ("worker", "-l", "info", "--without-web", *more)
         _, _, *command = self.command(*words, **environment)
         self.process = ForkedWorker(command, self.environment, self.log_file)
 

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.core import Metric
 
 from topology.monitoring import Pages, Question, single
+from topology.monitoring import pages as pages_of
 
 
 class OnePart(Pages):
@@ -26,6 +27,16 @@ class OnePart(Pages):
 
     async def troubles(self) -> list[str]:
         return self.stuck
+
+
+class SlowPart(OnePart):
+    """One whose troubles are not known for a while."""
+
+    answer: threading.Event
+
+    async def troubles(self) -> list[str]:
+        await asyncio.to_thread(self.answer.wait, 60)
+        return ["it was slow"]
 
 
 def asked(pages: Pages, path: str) -> tuple[int, str]:
@@ -50,6 +61,21 @@ def test_pages_tell_what_is_so_when_they_are_asked() -> None:
         status, body = asked(pages, "/health")
         assert (status, json.loads(body)["troubles"]) == (200, ["the part is stuck"])
         with pytest.raises(OSError, match="in use"), OnePart().in_thread(pages.address):
+            pass
+
+
+def test_a_look_that_takes_long_does_not_hold_up_the_probe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kubelet would kill every worker where the broker is away for a while."""
+    monkeypatch.setattr(pages_of, "HEALTH", 0.01)
+    pages, answer = SlowPart(), threading.Event()
+    pages.answer = answer
+    with pages.in_thread("127.0.0.1:0"):
+        before = asked(pages, "/health")
+        assert before == (200, '{"alive": true, "troubles": []}')
+        answer.set()
+        while "it was slow" not in asked(pages, "/health")[1]:
             pass
 
 

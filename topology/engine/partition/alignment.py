@@ -41,6 +41,7 @@ class Alignment:
         self._bound = bound
         self._heads: dict[Hashable, _Head] = {}
         self._passed: set[Hashable] = set()
+        self._overtaken: set[tuple[Hashable, Hashable]] = set()
         self.passed = 0
 
     def note(self, partition: Hashable, time: float | None, now: int) -> None:
@@ -58,6 +59,21 @@ class Alignment:
         """A partition is read here no longer."""
         self._heads.pop(partition, None)
         self._passed.discard(partition)
+        self._overtaken = {pair for pair in self._overtaken if partition not in pair}
+
+    def overtake(self, partition: Hashable, time: float) -> None:
+        """A partition has waited for long: it waits for those that are behind no longer until they
+        have caught up with it.
+
+        Args:
+            partition: The one that has waited.
+            time: That of the records with which it goes on (ms).
+        """
+        self._overtaken |= {
+            (partition, other)
+            for other, head in self._heads.items()
+            if other != partition and head.time + self._bound < time
+        }
 
     def may_take(self, partition: Hashable, time: float, now: int) -> bool:
         """Whether a partition may go on with records from this time on (ms)."""
@@ -65,6 +81,10 @@ class Alignment:
         for other, head in self._heads.items():
             if other == partition or head.time >= slowest:
                 continue
+            if (partition, other) in self._overtaken:
+                if head.time + self._bound < time:
+                    continue
+                self._overtaken.discard((partition, other))
             if head.since + PATIENCE <= now:
                 if other not in self._passed and head.time + self._bound < time:
                     self._passed.add(other)

@@ -58,6 +58,10 @@ class AllPages(Pages):
             "sequitur_worker_running", "Whether a worker's process runs: 1, or 0.", [WORKER],
             [((str(each.number),), each.process is not None) for each in self._workers],
         )  # fmt: skip
+        yield gauge(
+            "sequitur_worker_answers", "Whether a worker gave its figures: 1, or 0.", [WORKER],
+            [((str(each.number),), each.number in self._figures) for each in self._workers],
+        )  # fmt: skip
         yield counter(
             "sequitur_worker_starts", "Starts of a worker's process.", [WORKER],
             [((str(each.number),), each.starts) for each in self._workers],
@@ -90,7 +94,7 @@ class AllPages(Pages):
         return troubles
 
     async def _health(self, _: web.Request) -> web.Response:
-        troubles = await self.troubles()
+        troubles = await self.known_troubles()
         return web.json_response(
             {"alive": not self._silent, "troubles": troubles}, status=503 if self._silent else 200
         )

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 LAST = 60.0
 """Seconds that workers have to end; what is left then is killed."""
+KILLED = 10.0
+"""Seconds that what is killed has to be gone."""
 ENDED = 0.05
 """Seconds between two looks whether a worker has ended."""
 CHUNK = 1 << 16
@@ -118,6 +120,10 @@ class Supervisor:
                     "%d workers have not ended after %.0f s: killing them", len(late), LAST
                 )
                 self._signal(signal.SIGKILL)
+                _, late = await asyncio.wait(keeping, timeout=KILLED)
+                if late:  # the system cannot end what waits for a disk that hangs
+                    logger.critical("%d workers cannot be killed, and are left behind", len(late))
+                    return CANNOT
             in_order = await asyncio.gather(*keeping)
         return DONE if all(in_order) else CANNOT
 

@@ -34,8 +34,8 @@ STOP = 5.0
 class Admission(Protocol):
     """What a partition asks before it goes on with records."""
 
-    async def admit(self, records: Sequence[Message], caught_up: Callable[[int], bool]) -> None:
-        """Wait until it may go on with these; `caught_up`: is there nothing from an offset on?"""
+    async def admit(self, records: Sequence[Message], caught_up: Callable[[], bool]) -> None:
+        """Wait until it may go on with these; `caught_up`: is there nothing behind them?"""
 
 
 class Runner:
@@ -218,5 +218,6 @@ class _Input(AssignedPartition):
         if 0 < len(records) < CAUGHT_UP:
             self.pause()
         if self._alignment is not None:
-            await self._alignment.admit(records, self.caught_up)
+            position = records[-1].offset + 1 if records else await self.position()
+            await self._alignment.admit(records, lambda: self.caught_up(position))
         return records

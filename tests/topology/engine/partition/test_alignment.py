@@ -44,6 +44,24 @@ def test_one_that_stands_still_is_waited_for_no_longer_and_that_is_counted_once(
     assert not alignment.may_take("a", 7_000, PATIENCE)
 
 
+def test_who_has_waited_for_long_waits_no_more_until_the_others_have_caught_up() -> None:
+    """A day's backlog in one partition is no reason to read another one a batch a minute."""
+    alignment = Alignment(1_000)
+    alignment.note("behind", 0, 0)
+    assert not alignment.may_take("live", 5_000, 0)
+    alignment.overtake("live", 5_000)
+    for time in range(1_000, 9_000, 1_000):
+        alignment.note("behind", time, time)
+        assert alignment.may_take("live", 6_000 + time, time)
+    assert not alignment.may_take("another", 60_000, 9_000)  # which has not waited yet
+    alignment.note("behind", 14_000, 9_000)
+    assert alignment.may_take("live", 15_000, 9_000)
+    assert not alignment.may_take("live", 15_001, 9_000)  # it is waited for again
+    alignment.overtake("live", 60_000)
+    alignment.leave("live")
+    assert not alignment.may_take("live", 60_000, 9_000)
+
+
 def test_a_time_that_was_wrong_holds_until_the_next_one_only() -> None:
     """As where a batch ends with a record of tomorrow; what is a bit out of order is not wrong."""
     alignment = Alignment(0)

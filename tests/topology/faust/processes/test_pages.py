@@ -14,6 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from topology.faust.processes import pages
 from topology.faust.processes.pages import AllPages
 from topology.monitoring import Pages, single
+from topology.monitoring import pages as monitoring
 
 
 class OnePages(Pages):
@@ -61,6 +62,7 @@ class One:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PROBE", "FIGURES"):
         monkeypatch.setattr(pages, name, 60)
+    monkeypatch.setattr(monitoring, "HEALTH", 60)
 
 
 def told(own: AllPages, then: Callable[[str], Awaitable[None]]) -> None:
@@ -94,6 +96,7 @@ def test_figures_of_workers_have_their_numbers_and_can_be_read_again() -> None:
             assert found["sequitur_held", "2"] == 4
             assert found["sequitur_commit_seconds_count", "in", "2"] == 1
             assert [found["sequitur_worker_running", n] for n in "123"] == [1, 1, 0]
+            assert [found["sequitur_worker_answers", n] for n in "123"] == [1, 1, 0]
             assert found["sequitur_worker_starts_total", "3"] == 1
             assert b'sequitur_held{worker="2"} 4.0' in (await page(f"{address}/metrics"))[1]
             status, body = await page(f"{address}/ready")

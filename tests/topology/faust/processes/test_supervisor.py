@@ -54,6 +54,22 @@ def test_who_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run(f"trap '' TERM; echo >> {file}; exec sleep 1000", file) == 2
 
 
+def test_who_cannot_be_killed_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it waits for a disk that hangs."""
+
+    async def never_ends(*_: object) -> bool:
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(supervisor, "LAST", 0.01)
+    monkeypatch.setattr(supervisor, "KILLED", 0.01)
+    monkeypatch.setattr(Supervisor, "_keep", never_ends)
+    (begun := tmp_path / "begun").write_text("\n\n")
+    assert run("", begun) == 2
+    assert "2 workers cannot be killed, and are left behind" in caplog.text
+
+
 def test_what_cannot_be_started_is_tried_again_and_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

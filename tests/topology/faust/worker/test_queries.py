@@ -276,8 +276,9 @@ def test_any_worker_leads_to_the_one_that_has_the_stream_and_says_what_it_is_as_
     make_topics(worker.broker, NewTopic(f"{worker.prefix}.keyed", 4, 1))
     other = worker.another("two")
     ports = free_port(), free_port()
-    worker.start(SEQUITUR_QUERIES=str(ports[0]))
-    other.start(SEQUITUR_QUERIES=str(ports[1]))
+    # Faust's own port is not where others are sent.
+    worker.start("--web-port", "1", SEQUITUR_QUERIES=str(ports[0]))
+    other.start("--web-port", "1", SEQUITUR_QUERIES=str(ports[1]))
     tails = [f"N{n}" for n in range(4)]
     sent: list[dict[str, Any]] = [
         {"tail": tail, "number": number, "time": day * DAY}

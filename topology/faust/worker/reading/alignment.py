@@ -17,6 +17,8 @@ LOOK = 0.005
 LIVE = 5_000
 """Milliseconds by which messages may be old without being a backlog, for which workers wait for
 each other."""
+SOME = 3
+"""Records whose times are looked at, since that of one may be wrong."""
 
 
 class AlignedReading:
@@ -32,16 +34,18 @@ class AlignedReading:
         self._alignment, self._group = alignment, group
         self._partition, self._intake = partition, intake
 
-    async def admit(self, records: Sequence[Message], caught_up: Callable[[int], bool]) -> None:
+    async def admit(self, records: Sequence[Message], caught_up: Callable[[], bool]) -> None:
         """Wait until the partition may go on with these records.
 
-        caught_up: whether there is nothing from an offset on.
+        caught_up: whether there is nothing behind them. It is not where a fetch brings nothing as
+        its broker is slow, or away.
         """
         alignment, partition = self._alignment, self._partition
         if not records:
-            alignment.note(partition, None, wall())
+            if caught_up():
+                alignment.note(partition, None, wall())
             return
-        first, last = records[0].timestamp, records[-1]
+        first, last = _usual_time(records[:SOME]), _usual_time(records[-SOME:])
         if not self._may_take(first):
             alignment.note(partition, first, wall())
             self._intake.held += 1
@@ -49,13 +53,13 @@ class AlignedReading:
             while not self._may_take(first):
                 if wall() - began >= LONGEST:
                     self._intake.passed += 1
+                    alignment.overtake(partition, first)
                     break
                 await asyncio.sleep(LOOK)
         if first < wall() - LIVE:
             await self._wait_for_other_workers()
-        self._intake.time = last.timestamp
-        nothing_left = caught_up(last.offset + 1)
-        alignment.note(partition, None if nothing_left else last.timestamp, wall())
+        self._intake.time = last
+        alignment.note(partition, None if caught_up() else last, wall())
 
     def _may_take(self, time: int) -> bool:
         """Whether it may go on with records from this time on; whom that passes over is counted."""
@@ -74,3 +78,8 @@ class AlignedReading:
         ahead = await self._group.is_ahead()
         self._intake.passed += self._group.take_passed()
         return ahead
+
+
+def _usual_time(records: Sequence[Message]) -> int:
+    """The time in the middle of those of some records."""
+    return sorted(record.timestamp for record in records)[(len(records) - 1) // 2]

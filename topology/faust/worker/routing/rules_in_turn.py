@@ -23,7 +23,7 @@ class RulesInTurn:
         task.log_trail = process.trails.add
         process.counted[place] = task.intake
 
-    async def admit(self, records: Sequence[Message], caught_up: Callable[[int], bool]) -> None:
+    async def admit(self, records: Sequence[Message], caught_up: Callable[[], bool]) -> None:
         """Wait until there are rules for these records, and for what is let go."""
         task = self._task
         if task.parked is not None:

@@ -41,7 +41,7 @@ async def test_that_one_is_passed_over_counts_once(
         asyncio.create_task(
             AlignedReading(alignment, NoOthers(), place, intake).admit(  # type: ignore[arg-type]
                 [Record(place.topic, place.partition, 0, None, b"", timestamp=900)],
-                lambda offset: True,
+                lambda: True,
             )
         )
         for place, intake in zip(PLACES[1:], counts, strict=True)
@@ -67,7 +67,7 @@ async def test_one_records_time_holds_its_partition_up_for_a_while_only(
     alignment.note(PLACES[0], 0, clock.now)
     reading = AlignedReading(alignment, NoOthers(), PLACES[1], intake)  # type: ignore[arg-type]
     tomorrow = Record("in", 1, 0, None, b"", timestamp=86_400_000)
-    task = asyncio.create_task(reading.admit([tomorrow], lambda offset: True))
+    task = asyncio.create_task(reading.admit([tomorrow], lambda: True))
     await asyncio.sleep(0)
     for time in range(1_000, LONGEST, 1_000):
         assert not task.done()
@@ -78,3 +78,27 @@ async def test_one_records_time_holds_its_partition_up_for_a_while_only(
     alignment.note(PLACES[0], LONGEST, clock.now)
     await task
     assert (intake.held, intake.passed) == (1, 1)
+
+
+async def test_a_fetch_that_brings_nothing_is_an_end_only_where_there_is_one() -> None:
+    alignment, intake = Alignment(0), IntakeCounts()
+    alignment.note(PLACES[0], 5, 0)
+    reading = AlignedReading(alignment, NoOthers(), PLACES[0], intake)  # type: ignore[arg-type]
+    await reading.admit([], lambda: False)
+    assert not alignment.may_take(PLACES[1], 900, 0)
+    await reading.admit([], lambda: True)
+    assert alignment.may_take(PLACES[1], 900, 0)
+
+
+async def test_the_time_of_one_record_is_not_that_of_its_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of tomorrow, at its beginning or at its end."""
+    monkeypatch.setattr(module, "wall", lambda: 1_000)
+    alignment, intake = Alignment(0), IntakeCounts()
+    alignment.note(PLACES[0], 30, 1_000)
+    reading = AlignedReading(alignment, NoOthers(), PLACES[1], intake)  # type: ignore[arg-type]
+    times = [86_400_000, 10, 11, 20, 21, 86_400_000]
+    batch = [Record("in", 1, at, None, b"", timestamp=time) for at, time in enumerate(times)]
+    await reading.admit(batch, lambda: False)
+    assert (intake.held, intake.time) == (0, 21)
