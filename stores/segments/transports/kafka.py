@@ -298,7 +298,19 @@ class KafkaOutbound:
         self._batch = _BATCH
 
     async def start(self, pair: Pair) -> Place | None:
-        # Its start shuts out the producer before, and ends that one's transaction.
+        self._known.clear()
+        try:
+            producer = await self._produce(pair)
+            # A publisher that starts reads all of it: what compaction leaves, and an open segment.
+            configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT)}
+            await make_topics(self._kafka, {self._starts: 1}, configs)
+            await producer.client.add_topic(self._starts)
+            return await asyncio.wait_for(self._last(self._key(pair).encode()), _WAIT)
+        except (KafkaError, TimeoutError) as error:
+            raise DestinationDown(f"Kafka: {error!r}") from error
+
+    async def _produce(self, pair: Pair) -> AIOKafkaProducer:
+        """Start a producer, which shuts out the one before, and ends that one's transaction."""
         producer = self._producer = AIOKafkaProducer(
             **{
                 "retry_backoff_ms": 10,
@@ -308,16 +320,8 @@ class KafkaOutbound:
             },
             transactional_id=self._key(pair),
         )
-        self._known.clear()
-        try:
-            await producer.start()
-            # A publisher that starts reads all of it: what compaction leaves, and an open segment.
-            configs = {"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT)}
-            await make_topics(self._kafka, {self._starts: 1}, configs)
-            await producer.client.add_topic(self._starts)
-            return await asyncio.wait_for(self._last(self._key(pair).encode()), _WAIT)
-        except (KafkaError, TimeoutError) as error:
-            raise DestinationDown(f"Kafka: {error!r}") from error
+        await producer.start()
+        return producer
 
     async def publish(self, batch: OutboundBatch) -> None:
         producer = self._producer
@@ -331,6 +335,9 @@ class KafkaOutbound:
                 self._batch = _BATCH
                 return
             await producer.abort_transaction()
+            # It has counted the batch that was refused, and the broker has not.
+            await wait_for_stop(producer.stop())
+            await self._produce(batch.pair)
         except ProducerFenced as error:
             raise StaleOwner(f"{batch.pair}: another one publishes to Kafka; stop") from error
         except KafkaError as error:
@@ -398,7 +405,8 @@ class KafkaOutbound:
         for index, done in enumerate(await asyncio.gather(*sending, return_exceptions=True)):
             if isinstance(done, _REFUSED) and index < len(batch.messages):
                 to = batch.messages[index].destination
-                if self._batch > 1:
+                alone = sum(each.destination == to for each in batch.messages) == 1
+                if self._batch > 1 and not alone:
                     self._batch = 1  # which of them it is shows when each is sent alone
                     raise DestinationDown(f"Kafka: {to} refuses a batch: {done!r}") from done
                 return PublishRefused(index, str(done) or repr(done))

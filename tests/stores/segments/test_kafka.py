@@ -151,6 +151,10 @@ async def test_who_was_replaced_publishes_nothing(
     assert [each.value for each in await committed(kafka, target, 2)] == [b"first", b"second"]
     large = OutboundMessage("kafka", target, b"x" * 2_000_000, id="x/3/0")
     good = batch(b"beside it", 40).messages
+    with pytest.raises(DestinationDown):  # which one it is, is known the second time
+        await new.publish(OutboundBatch(pair, (*good, large), Place(1, 50)))
+    await new.stop()
+    await new.start(pair)
     with pytest.raises(PublishRefused) as refused:
         await new.publish(OutboundBatch(pair, (*good, large), Place(1, 50)))
     assert refused.value.index == 1

@@ -58,14 +58,16 @@ def test_who_cannot_be_killed_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As it waits for a disk that hangs."""
+    begun = tmp_path / "begun"
 
     async def never_ends(*_: object) -> bool:
+        with begun.open("a") as file:
+            file.write("\n")
         return await asyncio.Event().wait()
 
     monkeypatch.setattr(supervisor, "LAST", 0.01)
     monkeypatch.setattr(supervisor, "KILLED", 0.01)
     monkeypatch.setattr(Supervisor, "_keep", never_ends)
-    (begun := tmp_path / "begun").write_text("\n\n")
     assert run("", begun) == 2
     assert "2 workers cannot be killed, and are left behind" in caplog.text
 
